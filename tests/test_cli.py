@@ -113,7 +113,7 @@ def imported(code, *names):
 def test_a_reader_waits_for_no_import_that_is_not_needed():
     "A clock would measure the machine; what is imported is the same on all of them."
     assert imported("cli.build_parser(cli.COMMANDS)", "torch", "numpy", "requests") == "[]"
-    heavy = "sacrebleu", "matplotlib", "seaborn", "pandas", "IPython", "ipywidgets", "requests"
+    heavy = "sacrebleu", "matplotlib", "pandas", "IPython", "ipywidgets", "requests"
     assert imported("cli.main(['translate', 'Good morning.'])", *heavy, "torch") == "['torch']"
 
 

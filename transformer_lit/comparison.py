@@ -356,7 +356,8 @@ def paired_t_interval(ours: Sequence[float],
 def bootstrap_counts(n_samples, seed, *sizes) -> list:
     "How often each sample draws each of the items, for each size."
     multinomial = np.random.default_rng(seed).multinomial
-    return [multinomial(n, [1 / n] * n, n_samples) for n in sizes]
+    return [multinomial(n, [1 / n] * n, n_samples).astype(float)
+            for n in sizes]
 
 
 def loss_difference(losses: Sequence, baseline: Sequence,

@@ -6,9 +6,9 @@ __all__ = ['ELIDING_WORDS', 'CONTRACTIONS', 'CONDITIONS', 'CONNECTIVES', 'SPLIT_
            'realize_word', 'fill_template', 'join_sentence', 'PocketPair',
            'realize_pair', 'subject_pronoun', 'sample_pair', 'Frame', 'load_frames',
            'nouns_of_gender', 'sample_it_pair', 'build_it_pair', 'iterate_it_pairs',
-           'iterate_pairs', 'generate_pairs', 'noun_and_pronoun_genders', 'assign_split',
-           'lemma_by_form', 'noun_pairs', 'held_out_it_pairs', 'build_corpus',
-           'save_pocket', 'load_pocket']
+           'iterate_pairs', 'generate_pairs', 'noun_genders', 'noun_and_pronoun_genders',
+           'assign_split', 'lemma_by_form', 'noun_pairs', 'held_out_it_pairs',
+           'build_corpus', 'save_pocket', 'load_pocket']
 
 # %% ../book/16_pocket_corpus.ipynb #imports
 import hashlib
@@ -274,9 +274,15 @@ def generate_pairs(n_pairs: int, seed: int = 1) -> list[PocketPair]:
     return list(by_english.values())
 
 # %% ../book/16_pocket_corpus.ipynb #antecedents
+@cache
+def noun_genders() -> dict[str, str]:
+    "English noun -> gender of its French translation."
+    return {noun.english: noun.gender for noun in nouns()}
+
+
 def noun_and_pronoun_genders(pair: PocketPair) -> tuple[str, str, str]:
     "Gender of both nouns of an it sentence, and of the pronoun."
-    genders = {noun.english: noun.gender for noun in nouns()}
+    genders = noun_genders()
     subject, _, object = pair.triple.split("|")
     has_il = "il" in split_words(pair.french, "fr")
     return genders[subject], genders[object], "m" if has_il else "f"

@@ -197,6 +197,7 @@ def second_part(design: str, ground: str, budget: int = FULL) -> pd.DataFrame:
     return select(design, ground, budget=budget, warmup=warmup, seed=SEARCH_SEEDS[0])
 
 
+@cache
 def choice(design: str, ground: str = "tatoeba") -> Hyperparameters:
     "What the search chose."
     peak = second_part(design, ground).set_index("peak").valid_loss.idxmin()

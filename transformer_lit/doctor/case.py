@@ -70,8 +70,8 @@ class Case:
     def __post_init__(self):
         self.names = parameters_of(self.model.forward)
         self.required = [name for name in self.names if self.names[name]]
-        given = self.logits and parameters_of(self.logits)
-        several = sum((given or self.names).values()) > 1 or "decoder_input_ids" in self.names
+        params = self.logits and parameters_of(self.logits)
+        several = sum((params or self.names).values()) > 1 or "decoder_input_ids" in self.names
         self.kind = self.kind or KINDS[not several]
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")

@@ -192,10 +192,10 @@ def optimizer(case):
 def gradient_accumulation(case):
     batch = case.batch()
     # equal rows, so that all ways to take a mean agree
-    whole, half = ([x[[0] * n] for x in batch] for n in (4, 2))
+    large, small = ([x[[0] * n] for x in batch] for n in (4, 2))
     full, parts = (
         torch.cat([g.flatten() for g in gradients(case, case.accumulate, batches)])
-        for batches in ([whole], [half, half])
+        for batches in ([large], [small, small])
     )
     ratio = parts @ full / (full @ full)
     words = f"two half batches give {ratio:.3g} times the gradient of the batch"

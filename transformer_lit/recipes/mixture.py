@@ -29,8 +29,8 @@ def kinds_in(counts: dict[str, int]) -> dict[str, int]:
 
 def sampling_rates(sizes: dict[str, int], temperature: float) -> dict[str, float]:
     "The share of each kind in an epoch: proportional to its size to the power of 1 / temperature."
-    most = max(sizes.values())  # the power of a share can't overflow
-    weights = {kind: (n / most) ** (1 / temperature) for kind, n in sizes.items()}
+    largest = max(sizes.values())  # the power of a share can't overflow
+    weights = {kind: (n / largest) ** (1 / temperature) for kind, n in sizes.items()}
     return {kind: weight / sum(weights.values()) for kind, weight in weights.items()}
 
 

@@ -108,12 +108,12 @@ class CombinedOptimizer:
         return {"state": first | moved, "param_groups": []}
 
     def load_state_dict(self, state: dict) -> None:
-        halves = {}, {}
+        states = {}, {}
         for i, slots in state["state"].items():
             second = i >= self.first
-            halves[second][i - self.first * second] = slots
-        for part, half in zip(self.parts, halves):
-            part.load_state_dict({**part.state_dict(), "state": half})
+            states[second][i - self.first * second] = slots
+        for part, slots in zip(self.parts, states):
+            part.load_state_dict({**part.state_dict(), "state": slots})
 
 
 class MuonAndAdam(CombinedOptimizer):

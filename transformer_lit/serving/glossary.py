@@ -44,9 +44,9 @@ def with_glossary(translate: Callable, terms: dict[str, str]) -> Callable:
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(by_length)})(?!\w)")
 
     def run(lines: list[str]) -> list[str]:
-        found = [pattern.findall(line) for line in lines]
+        matches = [pattern.findall(line) for line in lines]
         outputs, lost = translate([pattern.sub(placeholders(), line) for line in lines]), []
-        for i, here in enumerate(found):
+        for i, here in enumerate(matches):
             numbers = [int(n) for n in re.findall(r"\bT(\d+)\b", outputs[i])]
             if sorted(numbers) == [*range(1, 1 + len(here))]:
                 outputs[i] = re.sub(r"\bT(\d+)\b", lambda n: known[here[int(n[1]) - 1]], outputs[i])

@@ -1,6 +1,5 @@
 """Heat maps, each one call that gives a `Picture`."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,29 +33,37 @@ def number_size(array, fmt: str, cell: float) -> float:
     return float(np.clip(1.75 * cell / longest, 8.5, 10.5))
 
 
-def draw_squares(axes, array, rows, cols, size: float = 10.5, **options) -> None:
-    """A small matrix through seaborn, with a line between cells; size: of the numbers in them;
-    `options` are seaborn.heatmap's."""
-    import seaborn
-
+def draw_squares(axes, array, rows, cols, size, words, **color) -> Any:
+    """A small matrix with a line between cells and `words`, of this size, in them; numbers count
+    its lines and columns where `rows` and `cols` are None."""
     # an open cell of a mask needs a line on a light page
-    width, color = (0.9, GRAY) if options.get("cmap") is MASK else (0.4, "#99999966")
-    seaborn.heatmap(
-        array,
-        ax=axes,
-        linewidths=width,
-        linecolor=color,
-        annot_kws={"size": size},
-        xticklabels="auto" if cols is None else cols,
-        yticklabels="auto" if rows is None else rows,
-        cbar_kws=SCALE,
-        **options,
+    line = (0.9, GRAY) if color["cmap"] is MASK else (0.4, "#99999966")
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(array), linewidth=line[0], edgecolors=line[1], **color
     )
-    paints = axes.collections[0].get_facecolors()
-    for text in axes.texts:  # seaborn's own choice is too pale on tan
-        j, i = map(int, text.get_position())
-        text.set_color(ink_on(paints[i * array.shape[1] + j]))
-        text.set_text(re.sub("^-", "−", text.get_text()))
+    mesh.update_scalarmappable()
+    box = axes.get_window_extent()
+    axes.invert_yaxis()
+    axes.spines[:].set_visible(False)
+    sides = (
+        (axes.xaxis, cols, array.shape[1], box.width),
+        (axes.yaxis, rows, len(array), box.height),
+    )
+    for axis, names, n, pixels in sides:
+        every = n // int(pixels / 14) + 1 if names is None else 1
+        axis.set_ticks(np.arange(0, n, every) + 0.5, names or range(0, n, every))
+    for (i, j), paint in zip(np.ndindex(array.shape), mesh.get_facecolors()):
+        if words and not np.isnan(array[i, j]):
+            axes.text(
+                j + 0.5,
+                i + 0.5,
+                words[i][j],
+                size=size,
+                color=ink_on(paint),
+                ha="center",
+                va="center",
+            )
+    return mesh
 
 
 def label_heat(axes, title, xlabel, ylabel, cols, width: int = 330) -> None:
@@ -117,13 +124,15 @@ def heat_panel(
         color, room = {"cmap": cmap, "vmin": vmin, "vmax": vmax}, width - 48 * bar
         with matplotlib.rc_context(STYLE):
             if values.size <= SMALL:
-                size = number_size(values, fmt, (room - 70) / values.shape[1]) if annotate else None
-                options = {"annot": annotate, "fmt": fmt, "cbar": bar, **color}
-                draw_squares(axes, values, down, across, size, **options)
+                size = number_size(values, fmt, (room - 70) / values.shape[1])
+                words = annotate
+                if annotate is True:
+                    words = [[f"{v:{fmt}}".replace("-", "−") for v in row] for row in values]
+                mesh = draw_squares(axes, values, down, across, size, words, **color)
             else:
-                image = axes.imshow(values, aspect="auto", interpolation="none", **color)
-                if bar:
-                    figure.colorbar(image, ax=axes, **SCALE)
+                mesh = axes.imshow(values, aspect="auto", interpolation="none", **color)
+            if bar:
+                figure.colorbar(mesh, ax=axes, **SCALE).outline.set_linewidth(0)
             label_heat(axes, title, *names, across, room)
         return to_svg(figure, width)
 

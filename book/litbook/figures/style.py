@@ -248,9 +248,9 @@ def sketch(
 
 def contrast(ink: Any, ground: Any) -> float:
     "WCAG's contrast of two colors, from 1 to 21; text needs 4.5."
-    from seaborn.utils import relative_luminance
-
-    low, high = sorted(relative_luminance(paint) + 0.05 for paint in (ink, ground))
+    rgb = np.array([to_rgb(paint) for paint in (ink, ground)])
+    linear = np.where(rgb <= 0.03928, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    low, high = sorted(linear @ (0.2126, 0.7152, 0.0722) + 0.05)
     return high / low
 
 
