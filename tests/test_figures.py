@@ -88,7 +88,7 @@ def test_a_figure_takes_the_pages_ink_and_is_the_same_each_time():
 
 
 def test_numbers_in_cells_stand_out():
-    axes, values = style.panel(200, 100)[1], np.linspace(0, 1, 12).reshape(3, 4)
+    axes, values = style.panel(200, 100)[1], np.arange(12.0).reshape(3, 4)
     words = [[f"{v:.2f}" for v in row] for row in values]
     heat_maps.draw_squares(axes, values, None, None, 9, words, cmap="cividis")
     assert [text.get_text() for text in axes.texts] == sum(words, [])
