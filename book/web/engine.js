@@ -65,19 +65,23 @@ function core() {
 
   const ENDS = /(?<!^[A-Z]\.)(?<! [A-Z]\.)(?<!\.[A-Za-z]\.)(?<![DMS][rst]\.)(?<!vs\.)(?<!Mrs\.)(?<!etc\.)(?<!Prof\.)(?<=[.!?…]) /gu;
 
-  // `letters` in parts of at most `most` tokens, cut at the end of a sentence, else at a space, else anywhere, nearest to the middle
+  const CLAUSES = /(?<=.{20}[,;:—)]) (?=.{20})/gu;
+
+  // `letters` in parts of at most `most` tokens, cut at the end of a sentence, else of a clause, else at a space, else anywhere, nearest to the middle
   function pieces(letters, width, most, easy) {
-    const text = letters.join(""), n = letters.length;
-    let cuts = [];
-    for (let i = 0, at = 0, ends = new Set(Array.from(text.matchAll(ENDS), found => found.index)); i < n; at += letters[i++].length) {
-      if (ends.has(at)) cuts.push([i, i + 1]);
+    const text = letters.join(""), n = letters.length, size = width(text);
+    for (const [pattern, limit] of [[ENDS, easy], [CLAUSES, 3 * easy], [/ /gu, most], [/(?<=.)(?=.)/gu, most]]) {
+      if (size <= Math.min(limit, most)) continue;
+      const cuts = [], places = new Map(Array.from(text.matchAll(pattern), found => [found.index, found[0].length]));
+      for (let i = 0, at = 0; i < n; at += letters[i++].length) {
+        if (places.has(at)) cuts.push([i, i + places.get(at)]);
+      }
+      if (!cuts.length) continue;
+      const off = cut => Math.abs(cut[0] + cut[1] - n);
+      const [a, b] = cuts.reduce((best, cut) => off(cut) < off(best) ? cut : best);
+      return [...pieces(letters.slice(0, a), width, most, easy), ...pieces(letters.slice(b), width, most, easy)];
     }
-    if (width(text) <= (cuts.length ? Math.min(easy, most) : most) || n < 2) return n ? [text] : [];
-    if (!cuts.length) letters.forEach((letter, i) => { if (letter == " ") cuts.push([i, i + 1]); });
-    if (!cuts.length) for (let i = 1; i < n; i++) cuts.push([i, i]);
-    const off = cut => Math.abs(cut[0] + cut[1] - n);
-    const [a, b] = cuts.reduce((best, cut) => off(cut) < off(best) ? cut : best);
-    return [...pieces(letters.slice(0, a), width, most, easy), ...pieces(letters.slice(b), width, most, easy)];
+    return n ? [text] : [];
   }
 
   // Parts to ids -----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from transformer_lit.tokenization import (
     split_words,
 )
 from transformer_lit.translation import (
+    CLAUSE_BOUNDARY,
     SENTENCE_BOUNDARY,
     Translator,
     clean_input,
@@ -127,6 +128,7 @@ def standalone_script() -> str:
     "served_translate.py, with the text of the chapters' functions in place of their imports."
     functions = normalize_text, clean_input, split_long_text, split_words, join_words
     constants = f"WORD_PATTERNS = {WORD_PATTERNS}\nSENTENCE_BOUNDARY = {SENTENCE_BOUNDARY!r}\n"
+    constants += f"CLAUSE_BOUNDARY = {CLAUSE_BOUNDARY!r}\n"
     imports = "import re\nimport unicodedata\nfrom collections.abc import Callable\n\n"
     text = "\n\n".join([imports + constants, *map(inspect.getsource, functions)])
     script = Path(served_translate.__file__).read_text("utf-8")
