@@ -19,7 +19,7 @@ PRIOR_COUNT = 2000  # trigrams that every model is given beside the counted ones
 N_TRIGRAMS = 20_000  # how many a language may use
 OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
 UNUSUAL, THIRD_MARGIN = 0.15, 1.5  # a share of lines, and nats a trigram: see `third_language`
-MARGIN = 0.1  # nats a trigram by which the other column's language must be likelier
+MARGIN = 0.2  # nats a trigram by which the other column's language must be likelier
 SURE, MIN_SWAPPED = 1.0, 10  # of both sides together; pairs: see `swapped_pairs`
 # share of trigrams that occur once from which on a column tells too little: Chinese, Japanese and
 # Korean, or very few lines
@@ -148,15 +148,24 @@ def column_models(pairs: Sequence[TextPair]) -> list[CharacterModel]:
     return [CharacterModel(pair[side] for pair in sample) for side in (0, 1)]
 
 
+def own_words(text: str, other: str) -> str:
+    "A text without the words of the other side, too; a copy, of which nothing is left, as it is."
+    shared = letters_of(other).split()
+    return " ".join(word for word in letters_of(text).split() if word not in shared) or text
+
+
 def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     """For each pair "" or why its languages can't be right.
 
     OTHER: a side is likelier in the other column's language, so it wasn't translated, or the sides
-    are swapped. THIRD: see `third_language`. Neither is sure: some lines in a thousand are unusual
-    and right, of close languages and of a language in two scripts many more. Lines of fewer than
-    MIN_LETTERS letters are not judged, nor THIRD in a column of Chinese, Japanese or Korean."""
+    are swapped. THIRD: see `third_language`. Words on both sides don't count: names, codes and
+    copied terms tell nothing of a line's language. Neither reason is sure: some lines in a thousand
+    are unusual and right, of close languages and of a language in two scripts many more. Lines of
+    fewer than MIN_LETTERS letters are not judged, nor THIRD in a column of Chinese, Japanese or
+    Korean."""
+    pairs = [(own_words(*pair), own_words(*pair[::-1])) for pair in pairs]
     first, second = column_models(pairs)
-    third = [third_language([pair[side] for pair in pairs]) for side in (0, 1)]
+    third = zip(*map(third_language, zip(*pairs)))
 
     def is_foreign(text, own, foreign):
         return is_long_enough(text) and foreign.score(text) > own.score(text) + MARGIN
@@ -164,8 +173,8 @@ def wrong_language_reasons(pairs: Sequence[TextPair]) -> list[str]:
     return [
         OTHER
         if is_foreign(source, first, second) or is_foreign(target, second, first)
-        else THIRD * (third[0][k] or third[1][k])
-        for k, (source, target) in enumerate(pairs)
+        else THIRD * any(sides)
+        for (source, target), sides in zip(pairs, third)
     ]
 
 
