@@ -183,7 +183,7 @@ def test_evaluate_writes_what_it_prints(typed, monkeypatch):
     few = data.load_test_set("pocket", "fr")
     monkeypatch.setattr(data, "load_test_set", lambda *_: tuple(side[:20] for side in few))
     outcome = typed("evaluate --test-set pocket --beam-size 1")
-    report = json.loads(Path("scores.json").read_text("utf-8"))
+    report = json.loads(Path("scores-pocket.json").read_text("utf-8"))
     assert outcome.status == 0 and f"BLEU {report['one'][0]['value']:.1f}  nrefs:1" in outcome.out
     assert (report["set"], report["beam"], report["sentences"]) == ("pocket", 1, 20)
 

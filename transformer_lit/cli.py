@@ -207,12 +207,8 @@ def run_translate(
     return 0
 
 
-def run_evaluate(
-    test_set=None, output=Path("scores.json"), model=None, beam_size=4, device="auto"
-) -> int:
+def run_evaluate(test_set=None, output=None, model=None, beam_size=4, device="auto") -> int:
     "Translate a test set, score it, write the report; what can go wrong is checked first."
-    if output.suffix != ".json" or output.is_dir() or not os.access(output.parent, os.W_OK):
-        raise ValueError(f"{output} can't be written: name a .json file in a folder that is there")
     from transformer_lit import data, evaluation
     from transformer_lit.corpora.files import write_json
     from transformer_lit.custom_pair import report as own_report
@@ -223,6 +219,9 @@ def run_evaluate(
     translate = partial(translator.translate, **search)
     own = (folder / own_report.TEST).is_file()
     test_set = test_set or ("own" if own else "tatoeba")
+    output = output or Path(f"scores-{test_set}.json")
+    if output.suffix != ".json" or output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise ValueError(f"{output} can't be written: name a .json file in a folder that is there")
     if test_set == "own":
         if not own:
             raise ValueError(f"{folder} has no test set of its own, {own_report.TEST}")

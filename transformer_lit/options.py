@@ -160,7 +160,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
         "--output",
         type=path,
         metavar="FILE",
-        help="the report (default: scores.json)",
+        help="the report (default: scores-NAME.json)",
     )
 
     export = command("export", "Convert a model for CTranslate2.")
