@@ -57,6 +57,7 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         ("train --recipe mixture-en-fr --init-from nowhere", "nowhere"),
         ("train --with sed=2", "sed,accumulation_steps"),
         ("train --with seed=x", "seed=x"),
+        ("train --with model=big", "model,words,d_model"),
         ("train --epochs 0", "epochs=0"),
         ("train --with optimizer=sgd", "optimizer=sgd,muon"),
         ("train --with peak_lr=nan", "peak_lr=nan"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from types import NoneType
 from typing import get_args, get_type_hints
 
@@ -9,8 +10,10 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.training import TrainingConfig
 
-FIXED = {"corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size"}
-FIXED |= {"source", "text"}  # of a corpus of one's own
+FIXED = {  # source and text: of a corpus of one's own
+    "corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size", "source",
+    "text",
+}  # fmt: skip
 MAY_BE_0 = {"n_averaged", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
 CHOICES = {
     "precision": ("fp32", "bf16", "auto"),
@@ -36,20 +39,20 @@ def change_settings(recipe: Recipe, settings: Mapping[str, object], name: str) -
     """The recipe with other values, given or typed, of fields of its own, its training, its model.
 
     ValueError for a value that can't be meant, and for a field that changes nothing here."""
-    classes = {"recipe": type(recipe), "training": TrainingConfig, "model": TransformerConfig}
-    fields = {
-        key: (part, kind)
-        for part, cls in classes.items()
-        for key, kind in get_type_hints(cls).items()
-    }
-    changes = {part: {} for part in classes}
-    for key in settings.keys() & fields.keys():
-        part, kind = fields[key]
-        changes[part][key] = read_value(key, settings[key], kind)
-    model = recipe.model | changes["model"]
-    training = replace(recipe.training, **changes["training"])
-    changed = replace(recipe, **changes["recipe"], model=model, training=training)
-    usable = fields.keys() - FIXED - unused_fields(changed)
+
+    def changes(cls: type) -> dict:
+        fields = get_type_hints(cls)
+        chosen = settings.keys() & fields.keys() - FIXED
+        return {key: read_value(key, settings[key], fields[key]) for key in chosen}
+
+    changed = replace(
+        recipe,
+        **changes(type(recipe)),
+        model=recipe.model | changes(TransformerConfig),
+        training=replace(recipe.training, **changes(TrainingConfig)),
+    )
+    classes = type(recipe), TransformerConfig, TrainingConfig
+    usable = set(chain(*map(get_type_hints, classes))) - FIXED - unused_fields(changed)
     if wrong := settings.keys() - usable:
         choices = ", ".join(sorted(usable))
         raise ValueError(f"{min(wrong)} has no effect with {name}: choose from {choices}")
@@ -64,10 +67,8 @@ def read_value(key: str, value: object, kind: type) -> object:
             result = READERS.get(cls, cls)(value)
         except (KeyError, ValueError):
             continue
-        is_number = cls in (int, float)
-        if is_number and not (result > 0 or key in MAY_BE_0 and result == 0):
-            continue
-        if result in CHOICES.get(key, (result,)):
+        fits = cls not in (int, float) or result > 0 or key in MAY_BE_0 and result == 0
+        if fits and result in CHOICES.get(key, (result,)):
             return result
     expected = CHOICES.get(key) or [KINDS[cls] for cls in kinds]
     raise ValueError(f"{key}={value}: expected {' or '.join(expected)}")
@@ -82,6 +83,5 @@ def unused_fields(recipe: Recipe) -> set[str]:
             unused |= {"vocab_size"} | set(get_type_hints(TransformerConfig)) - {"dropout"}
     if not hasattr(recipe, "max_steps"):  # it counts epochs
         return unused | {"lr_factor"}
-    unused |= {"epochs", "words", "tokens"}
-    unused |= {"peak_lr" if recipe.lr_schedule == "noam" else "lr_factor"}
+    unused |= {"epochs", "peak_lr" if recipe.lr_schedule == "noam" else "lr_factor"}
     return unused if recipe.n_averaged else unused | {"snapshot_every"}
