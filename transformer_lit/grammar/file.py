@@ -31,19 +31,16 @@ def write_pairs(path: Path | str, splits: Mapping[str, Iterable[Row]]) -> str:
 def read_pairs(path: Path | str, sha256: str | None = None) -> dict[str, list[Row]]:
     """What `write_pairs` wrote, part by part. Raises ValueError if the file isn't the one with this
     SHA-256."""
-    path = Path(path)
     if sha256 and sha256_file(path) != sha256:
         raise ValueError(
             f"{path} is not the pocket corpus of this version: fetch it again, or"
             " write it with save_pocket()"
         )
     splits = {}
-    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+    for line in gzip.decompress(Path(path).read_bytes()).decode().splitlines():
         split, english, french, links, pattern, triple = line.split("\t")
-        ends = (link.split("-") for link in links.split())
-        splits.setdefault(split, []).append(
-            (english, french, tuple((int(i), int(j)) for i, j in ends), pattern, triple)
-        )
+        alignment = tuple(tuple(map(int, link.split("-"))) for link in links.split())
+        splits.setdefault(split, []).append((english, french, alignment, pattern, triple))
     return splits
 
 
@@ -51,8 +48,7 @@ def known_words_filter(train: Sequence[Row]) -> Callable[[Row], bool]:
     "A test for pairs: does training hold each of their words, English and French, three times?"
 
     def words(pair):
-        english, french, *_ = pair
-        sides = (("en", english), ("fr", french))
+        sides = zip(("en", "fr"), pair)
         return [(side, word) for side, text in sides for word in split_words(text, side)]
 
     counts = Counter(word for pair in train for word in words(pair))

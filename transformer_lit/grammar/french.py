@@ -67,26 +67,31 @@ def starts_with_vowel(word: str) -> bool:
 
 
 # French verbs -------------------------------------------------------------------------------------
-ENDINGS = {"er": "e es e ons ez ent", "ir": "is is it issons issez issent", "re": "s s  ons ez ent"}
+ENDINGS = {
+    "er": "e es e ons ez ent er é",
+    "ir": "is is it issons issez issent ir i",
+    "re": "s s  ons ez ent r u",
+}
 
 
 @cache
+def principal_parts(verb: str) -> list[str]:
+    "Six forms of the present, the future's stem, the participle: of the table, or by rule."
+    return by_word("irregular").get(verb) or [
+        verb[:-2] + ending for ending in ENDINGS[verb[-2:]].split(" ")
+    ]
+
+
 def present(verb: str) -> list[str]:
     "je, tu, il, nous, vous, ils."
-    if verb in by_word("irregular"):
-        return by_word("irregular")[verb][:6]
-    return [verb[:-2] + ending for ending in ENDINGS[verb[-2:]].split(" ")]
+    return principal_parts(verb)[:6]
 
 
-@cache
 def participle(verb: str) -> str:
     "mangé, fini, perdu."
-    if verb in by_word("irregular"):
-        return by_word("irregular")[verb][7]
-    return verb[:-2] + {"er": "é", "ir": "i", "re": "u"}[verb[-2:]]
+    return principal_parts(verb)[7]
 
 
-@cache
 def imperfect(verb: str) -> list[str]:
     "The stem of nous mangeons with its endings: je mangeais, nous mangions."
     stem = "ét" if verb == "être" else present(verb)[3][:-3]
@@ -95,10 +100,9 @@ def imperfect(verb: str) -> list[str]:
     return [*singular, before_i + "ions", before_i + "iez", stem + "aient"]
 
 
-@cache
 def future(verb: str) -> list[str]:
     "The infinitive, mostly, with the endings of avoir."
-    stem = by_word("irregular")[verb][6] if verb in by_word("irregular") else verb.removesuffix("e")
+    stem = principal_parts(verb)[6]
     return [stem + ending for ending in ("ai", "as", "a", "ons", "ez", "ont")]
 
 
@@ -108,7 +112,7 @@ TENSES = {"pres": present, "imp": imperfect, "fut": future}
 @cache
 def with_etre() -> set[str]:
     "Infinitives whose passé composé takes être."
-    return {row[4] for row in lexicon()["verb"] if "be" in row[9].split()}
+    return {verb.infinitive for verb in verbs() if "be" in verb.remarks.split()}
 
 
 def inflect(word: str, gender: str, plural: bool) -> str:

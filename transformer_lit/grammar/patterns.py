@@ -15,19 +15,16 @@ def slot_order(spec: str, parts: tuple[tuple, ...]) -> list[tuple[str, str, list
     `spec` is the third column of a pattern, `parts` its English side taken apart by chapter 16:
     (lemma, form, agrees_with, tags)."""
     negative = any("n" in tags for *_, tags in parts)
-    steps = []
+    rules = {}
     for part in spec.split(";"):
         slot, _, rule = part.strip().partition("=")
-        kind, *arguments = rule.split()
-        steps.append((slot, kind, arguments))
-    filled = {slot for slot, *_ in steps}
+        rules[slot] = rule.split()
     for lemma, form, *_ in parts:
-        if lemma in DEFAULTS.keys() - filled:
+        if lemma in DEFAULTS and lemma not in rules:
             is_definite = form == "def" or lemma == "S" and negative
             mode = "sure" if is_definite else "not" if form == "not" else ""
-            steps.append((lemma, DEFAULTS[lemma], [mode]))
-            filled.add(lemma)
-    return steps
+            rules[lemma] = [DEFAULTS[lemma], mode]
+    return [(slot, kind, arguments) for slot, (kind, *arguments) in rules.items()]
 
 
 @cache

@@ -58,8 +58,11 @@ def adjectives_for(
 ) -> list[Adjective]:
     "Adjectives that fit a noun of these classes."
     wanted = {english, *classes.split()}
-    fitting = [a for a in adjectives() if a.place in places and remark in a.remarks]
-    return [a for a in fitting if wanted & set(a.classes.split())]
+    return [
+        a
+        for a in adjectives()
+        if a.place in places and remark in a.remarks and wanted.intersection(a.classes.split())
+    ]
 
 
 def choose_determiner(rng: Random, mode: str, plural: bool, mass: bool) -> str:
@@ -146,8 +149,8 @@ def place(rng: Random, slots: Slots, remark: str = "") -> Phrase:
 def pronouns() -> dict[str, Phrase]:
     "I, he, she, we, they as subjects; they is ils unless known."
     return {
-        row[0]: Phrase(words_of(row[0]), words_of(row[2]), int(row[5]), row[6], row[0], "person")
-        for row in lexicon()["pronoun"]
+        en: Phrase(words_of(en), words_of(fr), int(person), gender, en, "person")
+        for en, _, fr, *_, person, gender in lexicon()["pronoun"]
     }
 
 
@@ -223,8 +226,7 @@ def clitic(rng: Random, slots: Slots, column: int = 3) -> Phrase:
     row = rng_choice(rng, lexicon()["pronoun"])
     if row[0] in ("I", "we") and slots["S"].lemma in ("I", "we"):
         raise NoCandidate
-    pronoun = pronouns()[row[0]]
-    return pronoun._replace(english=words_of(row[1]), french=words_of(row[column]))
+    return pronouns()[row[0]]._replace(english=words_of(row[1]), french=words_of(row[column]))
 
 
 def them(rng: Random, slots: Slots) -> Phrase:
@@ -302,8 +304,9 @@ def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
 
 def marked(text: str, language: str) -> TaggedWords:
     "The words of an expression: all linked to each other, its marks to themselves."
-    words = split_words(text, language)
-    return tuple((word, "" if word[0].isalpha() else "^" + word) for word in words)
+    return tuple(
+        (word, "" if word[0].isalpha() else "^" + word) for word in split_words(text, language)
+    )
 
 
 def idiom(rng: Random, slots: Slots, whom: str = "") -> Phrase:
