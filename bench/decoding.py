@@ -118,7 +118,7 @@ def in_int8(model):
 def by_engine(folder: Path, translator: Translator, beam: int, length: int | None) -> Decoder:
     engine = open_engine(folder)
     forced = {"min_decoding_length": length, "max_decoding_length": length} if length else {}
-    return lambda rows: engine_answers(engine, translator, rows, beam, 0.6, 0, **forced)
+    return lambda rows: engine_answers(engine, translator, rows, beam, max_batch_size=0, **forced)
 
 
 NAMES = {  # ours, by transformers'

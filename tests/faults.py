@@ -458,7 +458,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "Muon looks back only",
         "transformer_lit/runtime/optimizers",
-        "w.grad.lerp(mean, momentum)",
+        "w.grad.lerp(mean, MOMENTUM)",
         "mean",
         "another Muon than PyTorch's",
     ),
@@ -493,8 +493,8 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "Adam's state lost in a resume",
         "transformer_lit/runtime/optimizers",
-        "zip(self.parts, halves)",
-        "zip(self.parts, (halves[0], {}))",
+        "zip(self.parts, states)",
+        "zip(self.parts, (states[0], {}))",
         "must go on with the very losses",
     ),
     (
@@ -864,7 +864,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "cuDNN while decoding",
         "transformer_lit/runtime/devices",
-        "torch.no_grad(), without_cudnn_attention():",
+        "torch.no_grad(), sdpa_kernel(ANY_LENGTH):",
         "torch.no_grad():",
         "decoding takes cuDNN's attention",
     ),

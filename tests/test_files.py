@@ -11,7 +11,7 @@ def test_what_the_book_ships_is_there_in_a_checkout_and_in_a_package(tmp_path, m
     for name in "results/README.md", "web/views/masks.html", "data/checksums.tsv":
         assert files.shipped(name).exists()
     (tmp_path / "_shipped/data").mkdir(parents=True)
-    monkeypatch.setattr(files, "files", lambda name: tmp_path)
+    monkeypatch.setattr(files, "PACKAGE", tmp_path)
     assert files.shipped("data/x/run.json") == tmp_path / "_shipped/data/x/run.json"
     assert files.shipped("other/b") == tmp_path.parent / "other/b", "it is in the checkout alone"
 

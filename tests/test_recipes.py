@@ -96,7 +96,7 @@ def test_a_gpu_trains_where_there_is_one(kind, tmp_path, monkeypatch):
         steps.append("built")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recipes, "default_device", Card)
+    monkeypatch.setattr(recipes.devices, "default_device", Card)
     monkeypatch.setattr(torch.nn.Module, "to", to)
     monkeypatch.setattr(recipes, "build_trainer", build_trainer)
     with pytest.raises(KeyboardInterrupt):

@@ -44,8 +44,6 @@ def test_pairs_lie_on_the_disk_as_the_chapter_draws_them(tmp_path):
 
 
 def test_what_is_no_store_of_today_is_one_sentence(store, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no token store in"):
-        TokenStore(tmp_path)
     cut = tmp_path / "cut"
     shutil.copytree(store.folder, cut)
     (cut / "ids.bin").write_bytes((cut / "ids.bin").read_bytes()[:-100])

@@ -130,10 +130,11 @@ def train_on_pairs(
     from transformer_lit.custom_pair.train import train_on_files
     from transformer_lit.runtime.devices import default_device
 
-    place, settings = default_device(device), dict(settings)
     folder = output_dir or Path("runs") / "-".join(languages[::-1] if reverse else languages)
-    lists = extra_train, exclude, no_langid_filter
-    train_on_files(pairs, languages, folder, command, reverse, settings, place, *lists)
+    train_on_files(
+        pairs, languages, folder, command, reverse, dict(settings), default_device(device),
+        extra_train, exclude, no_langid_filter,
+    )  # fmt: skip
     return 0
 
 
@@ -215,8 +216,12 @@ def run_evaluate(test_set=None, output=None, model=None, beam_size=4, device="au
 
     usual = "pocket" if test_set == "pocket" else "tatoeba-fr"
     translator, folder = load_translator(model or Path(usual), device)
-    search = dict(beam_size=beam_size, batch_size=min(64, 256 // beam_size), precision="fp32")
-    translate = partial(translator.translate, **search)
+    translate = partial(
+        translator.translate,
+        beam_size=beam_size,
+        batch_size=min(64, 256 // beam_size),
+        precision="fp32",
+    )
     own = (folder / own_report.TEST).is_file()
     test_set = test_set or ("own" if own else "tatoeba")
     output = output or Path(f"scores-{test_set}.json")

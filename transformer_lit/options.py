@@ -52,14 +52,20 @@ def setting(key: str = "") -> dict:
 
 def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.ArgumentParser:
     "The options of each command; `run` is the function of `commands` that runs it."
-    about = "Train, use and evaluate a small Transformer."
-    top = argparse.ArgumentParser(prog="transformer-lit", description=about)
+    top = argparse.ArgumentParser(
+        prog="transformer-lit", description="Train, use and evaluate a small Transformer."
+    )
     top.add_argument("--version", action="version", version=__version__)
     parsers = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name, text):
-        texts = dict(help=text, description=text, allow_abbrev=False)
-        parser = parsers.add_parser(name, argument_default=argparse.SUPPRESS, **texts)
+        parser = parsers.add_parser(
+            name,
+            help=text,
+            description=text,
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
+        )
         parser.set_defaults(run=commands[name])
         return parser
 

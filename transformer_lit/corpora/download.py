@@ -110,19 +110,15 @@ def short_reason(error: Exception) -> str:
     return str(error)
 
 
-def places() -> list[Path]:
-    """Where files are looked for: $TRANSFORMER_LIT_DATA, then the cache. A folder that is named and
-    isn't there is an error."""
+def find_cached(name: str) -> Path | None:
+    """Where the file or folder, such as `tatoeba/fra-eng.zip`, lies, if it is here: in
+    $TRANSFORMER_LIT_DATA, or else in the cache. A folder that is named and isn't there is an
+    error."""
     own = os.path.expanduser(os.environ.get("TRANSFORMER_LIT_DATA", ""))
     if own and not Path(own).is_dir():
         raise NotADirectoryError(f"TRANSFORMER_LIT_DATA names {own}, which is no folder")
-    return ([Path(own)] if own else []) + [cache_dir()]
-
-
-def find_cached(name: str) -> Path | None:
-    "Where the file or folder, such as `tatoeba/fra-eng.zip`, lies on this machine, if it does."
-    candidates = (place / name for place in places())
-    return next((path for path in candidates if path.exists()), None)
+    paths = [Path(folder) / name for folder in (own, cache_dir()) if folder]
+    return next((path for path in paths if path.exists()), None)
 
 
 def cached_file(name: str, urls: Sequence[str], validate: Validate) -> Path:

@@ -4,19 +4,19 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def shipped(name: str) -> Path:
     """A file or folder that comes with the book: "results/...", "web/views/..." or "data/...", in a
     checkout and in an installed package."""
-    package = Path(str(files("transformer_lit")))
     folder, _, rest = name.partition("/")
-    installed = package / "_shipped" / folder
+    installed = PACKAGE / "_shipped" / folder
     if installed.exists():
         return installed / rest
-    return package.parent / (f"book/{folder}" if folder in ("results", "web") else folder) / rest
+    return PACKAGE.parent / (f"book/{folder}" if folder in ("results", "web") else folder) / rest
 
 
 def sha256_file(path: Path | str) -> str:

@@ -60,16 +60,14 @@ class TokenStore(Sequence):
     `lengths` (n, 2) is known without a token being read. FileNotFoundError if there is no store,
     ValueError with one sentence if it isn't what was written."""
 
-    def __init__(self, folder: str | Path):
-        self.folder = Path(folder)
-        if not (self.folder / "manifest.json").exists():
-            raise FileNotFoundError(f"there is no token store in {folder}")
-        self.manifest = read_json(self.folder / "manifest.json")
-        self.offsets = np.load(self.folder / "offsets.npy", mmap_mode="r")
-        self.data = np.memmap(self.folder / "ids.bin", np.uint16, "r")
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.manifest = read_json(folder / "manifest.json")
+        self.offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+        self.data = np.memmap(folder / "ids.bin", np.uint16, "r")
         if len(self.data) != self.offsets[-1]:
             raise ValueError(
-                f"{self.folder / 'ids.bin'} has {len(self.data):,} tokens, and"
+                f"{folder / 'ids.bin'} has {len(self.data):,} tokens, and"
                 f" {self.offsets[-1]:,} were written: delete {folder} and prepare it again"
             )
         self.lengths = np.diff(self.offsets).reshape(-1, 2).astype(np.uint16)

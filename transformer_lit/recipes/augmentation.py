@@ -78,20 +78,20 @@ def synthetic_copy(
     pair: TextPair, rng: Random, common_words: Collection[str] = (), thousands: str = " "
 ) -> TextPair | None:
     "The pair with other names and numbers where both sides share them; None where they share none."
-    english, target = pair
+    sides = pair
     for name in shared_names(pair, common_words):
         new = invented_name(rng)
-        english, target = (re.sub(rf"\b{name}\b", new, side) for side in (english, target))
+        sides = [re.sub(rf"\b{name}\b", new, side) for side in sides]
     days = {a or b for a, b in re.findall(DAY, pair[0])}
     replacements = {}, {}
     for number, written in shared_numbers(pair):
         new = invented_number(number, rng, number in days, thousands)
         replacements[0][number], replacements[1][written] = new
-    english, target = (
+    sides = tuple(
         re.sub(NUMBER, lambda match: new.get(match[0], match[0]), side)
-        for side, new in zip((english, target), replacements)
+        for side, new in zip(sides, replacements)
     )
-    return (english, target) if (english, target) != pair else None
+    return sides if sides != pair else None
 
 
 def synthetic_copies(

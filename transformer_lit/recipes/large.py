@@ -12,7 +12,7 @@ import torch
 from transformer_lit import evaluation
 from transformer_lit.corpora.files import write_text
 from transformer_lit.corpora.store import TokenStore
-from transformer_lit.corpora.texts import take_evenly
+from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.recipes.mixture import MixtureBatches, MixtureExperiment
 from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
 from transformer_lit.recipes.recipes import (
@@ -24,7 +24,7 @@ from transformer_lit.recipes.recipes import (
 )
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.recipes.training_sets import TRAINING_SETS
-from transformer_lit.recipes.warm_start import initialize_from, weights_hash
+from transformer_lit.recipes.warm_start import weights_hash
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.runs.run import check_folder, only_run
@@ -34,7 +34,7 @@ from transformer_lit.runtime.devices import (
     device_of,
     resolve_precision,
 )
-from transformer_lit.runtime.distributed import init_process_group, process, run_on_main
+from transformer_lit.runtime.distributed import init_process_group, run_on_main, world_size
 from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
 from transformer_lit.schedule import linear_lr
 from transformer_lit.training import Trainer, validation_loss
@@ -62,10 +62,10 @@ def configure_experiment(
 
 
 def batches_of(store: TokenStore, experiment: Experiment) -> StoreBatches:
-    e = experiment
-    if isinstance(e, MixtureExperiment):
-        return MixtureBatches(store, e.training, e.max_steps, e.temperature)
-    return StoreBatches(store, e.training, e.max_steps)
+    training, max_steps = experiment.training, experiment.max_steps
+    if isinstance(experiment, MixtureExperiment):
+        return MixtureBatches(store, training, max_steps, experiment.temperature)
+    return StoreBatches(store, training, max_steps)
 
 
 @dataclass
@@ -74,8 +74,8 @@ class EvaluationCallback:
 
     translator: Translator
     experiment: Experiment
-    valid: Sequence[tuple[str, str]]
-    valid_by_kind: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    valid: Sequence[TextPair]
+    valid_by_kind: Mapping[str, Sequence[TextPair]] = field(default_factory=dict)
 
     def __call__(self, trainer: Trainer) -> dict | None:
         e, step = self.experiment, trainer.step
@@ -113,17 +113,6 @@ class EvaluationCallback:
 # After the last step ------------------------------------------------------------------------------
 
 
-def load_averaged(translator: Translator, experiment: Experiment, folder: Path) -> Translator:
-    "The translator with its averaged weights (§6.1), which are written once."
-    if not (folder / "model.safetensors").exists():
-        if steps := snapshot_steps(experiment):
-            average_files(translator.model, [folder / f"step-{n}.safetensors" for n in steps])
-        translator.save(folder, "fp32")
-    averaged = Translator.load(folder)
-    averaged.model.to(device_of(translator.model))
-    return averaged
-
-
 def translate_to_file(
     translator: Translator, sources: Sequence[str], path: Path, deadline: float, size: int = 256
 ) -> list[str] | None:
@@ -142,7 +131,7 @@ def translate_to_file(
 
 
 def evaluate_test_sets(
-    translator: Translator, sets: Mapping[str, Sequence[tuple[str, str]]], folder: Path, end: float
+    translator: Translator, sets: Mapping[str, Sequence[TextPair]], folder: Path, end: float
 ) -> list[dict] | None:
     "Every score of chapter 19 on each set; None if `end` came first."
     rows = []
@@ -170,30 +159,35 @@ def conclude(
     command: str,
     deadline: float,
 ) -> dict | None:
-    """Average, evaluate, write run.json; None if the deadline came first.
+    """Average the weights (§6.1), evaluate, write run.json; None if the deadline came first.
 
     A mixture is for many kinds of text: bench/domains.py scores it on each of them."""
-    e, folder, config = experiment, trainer.folder, trainer.config
-    averaged, scores = load_averaged(translator, e, folder), []
-    if not isinstance(e, MixtureExperiment):
+    folder, config = trainer.folder, trainer.config
+    device, scores = device_of(translator.model), []
+    if not (folder / "model.safetensors").exists():
+        if steps := snapshot_steps(experiment):
+            average_files(translator.model, [folder / f"step-{n}.safetensors" for n in steps])
+        translator.save(folder, "fp32")
+    averaged = Translator.load(folder)
+    averaged.model.to(device)
+    if not isinstance(experiment, MixtureExperiment):
         names = store.manifest["held_out"]
         sets = {name: store.held_out()[part] for part, name in names.items()}
         scores = evaluate_test_sets(averaged, sets, folder, deadline)
     if scores is None:
         return None
-    device = device_of(trainer.model)
     return records.write_record(
         folder,
         command,
         config.seed,
-        e,
-        store.record(e.corpus),
+        experiment,
+        store.record(experiment.corpus),
         records.effort(trainer.model, trainer),
         scores,
-        **start_of(e),
+        **start_of(experiment),
         steps=trainer.step,
         accumulation_steps=config.accumulation_steps,
-        processes=process()[1],
+        processes=world_size(),
         matmul_per_second=matmul_flops(device, config.precision),
         own_megabytes=peak_memory_mb(),
     )
@@ -223,8 +217,6 @@ def build_run(
     run_on_main(lambda: check_folder(folder, metadata, outputs))
     translator = build_translator(e, [], store.folder)
     translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
-    if getattr(e, "init_from", ""):
-        initialize_from(translator, e.init_from)
     translator.model.to(device)
     batches = batches_of(store, e)
     batches.epoch_batches(0)  # raises ValueError if a sentence is longer than a batch
@@ -242,15 +234,15 @@ def build_run(
 
 def run_experiment(
     experiment: Experiment,
-    folder: str | Path,
-    store: str | Path,
+    folder: Path,
+    store: Path,
     workers: int = 1,
     deadline: float = math.inf,
     command: str = "",
     device: str = "auto",
 ) -> dict | None:
     "From archives to the record of a scored model; None if the deadline came first."
-    e, folder, place = experiment, Path(folder), init_process_group(device)
+    e, place = experiment, init_process_group(device)
     start_of(e)  # a mistyped name is told before the corpus is prepared
     preparation = PreparationConfig(e.corpus, e.vocab_size, e.tokenizer_sample, pairs=e.pairs)
     run_on_main(lambda: prepare_store(preparation, store, workers))

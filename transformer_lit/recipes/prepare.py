@@ -192,14 +192,13 @@ def open_store(folder: Path, config: PreparationConfig) -> TokenStore:
 
 def prepare_store(
     config: PreparationConfig,
-    folder: str | Path,
+    folder: Path,
     workers: int = 1,
     held_out: dict[str, list[TextPair]] | None = None,
 ) -> TokenStore:
     """The token store of a corpus: made, or the one that is there.
 
     held_out: pairs to keep out, "valid" and "test"; None for the corpus' own."""
-    folder = Path(folder)
     if (folder / "manifest.json").exists():
         return open_store(folder, config)
     training_set = find_training_set(config.corpus)

@@ -15,7 +15,6 @@ from transformer_lit.runs.checkpoints import average_files, save_weights
 from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
 from transformer_lit.runtime import devices
 from transformer_lit.runtime.batches import Batches
-from transformer_lit.runtime.devices import default_device, device_of
 from transformer_lit.runtime.distributed import rank
 from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
@@ -108,32 +107,35 @@ The animal was too tired.""".splitlines()
 
 
 def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
-    """An untrained translator, on the CPU; its subwords are those in `folder`, if it has some.
+    """A translator to train, on the CPU; its subwords are those in `folder`, if it has some; its
+    weights those of `init_from`, if the recipe has one.
 
     The seed is set before the weights are drawn, so that two runs of one recipe begin alike."""
     torch.manual_seed(recipe.training.seed)
+    start = getattr(recipe, "init_from", "")
     if recipe.tokens == "words":
-        sides = list(zip(*pairs)) or [(), ()]
         source, target = (
             WordTokenizer.train(side, language, recipe.min_frequency)
-            for side, language in zip(sides, recipe.languages)
+            for side, language in zip(zip(*pairs), recipe.languages)
         )
     else:
-        path = folder / "tokenizer.json"
-        if start := pairs and getattr(recipe, "init_from", ""):
-            path = find_translator(start) / "tokenizer.json"
+        path = (find_translator(start) if start and pairs else folder) / "tokenizer.json"
         source = target = (
             SubwordTokenizer.load(path)
             if path.exists() or not pairs
             else SubwordTokenizer.train(chain(*pairs), recipe.vocab_size)
         )
-    return Translator.untrained(source, target, recipe.languages, **recipe.model)
+    translator = Translator.untrained(source, target, recipe.languages, **recipe.model)
+    if start:
+        initialize_from(translator, start)
+    return translator
 
 
 def in_plan(recipe: Recipe) -> dict:
     "What the plan of a run's folder holds of its recipe, besides sizes and training."
-    settings = asdict(recipe) | {"epochs": recipe.training.epochs}
-    return {name: value for name, value in settings.items() if name not in ("model", "training")}
+    plan = asdict(recipe) | {"epochs": recipe.training.epochs}
+    del plan["model"], plan["training"]
+    return plan
 
 
 LONGEST = 128  # tokens of a side that is trained on
@@ -168,7 +170,7 @@ def new_trainer(translator: Translator, recipe, **options) -> Trainer:
     """A trainer with the optimizer of a recipe or an `Experiment`, compiled if that says so, in the
     precision of the model's device. A GPU waits for each loss that is logged."""
     model, config = translator.model, recipe.training
-    device = device_of(model)
+    device = devices.device_of(model)
     precision = devices.resolve_precision(config.precision, device)
     log_every = max(config.log_every, LOG_EVERY if device.type == "cuda" else 1)
     muon_precision = precision if recipe.corpus == "own" else "auto"
@@ -209,7 +211,7 @@ def fit_with_bar(trainer: Trainer, data: Batches, callback: Callable) -> list[di
 
 
 def train_translator(
-    folder: str | Path,
+    folder: Path,
     recipe: Recipe,
     parts: dict[str, Pairs],
     samples: Sequence[str] = SAMPLES,
@@ -223,13 +225,11 @@ def train_translator(
     After each epoch the log gets the validation loss, in nats per token, and how `samples` are
     translated. In a folder that was begun before, perhaps on another machine, it goes on in that
     run's numbers. OSError or ValueError if it was begun otherwise; it stays as it was."""
-    folder, device = Path(folder), device or default_device()
+    device = device or devices.default_device()
     begun = check_folder(folder, {"recipe": in_plan(recipe)})
     if precision := begun.get("training", {}).get("precision"):
         recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     translator = build_translator(recipe, parts["train"], folder)
-    if start := getattr(recipe, "init_from", ""):
-        initialize_from(translator, start)
     translator.length_limits = limits or translator.length_limits
     translator.model.to(device)  # before the optimizer holds the weights
     trainer, batches = build_trainer(translator, parts["train"], recipe, folder)
@@ -276,9 +276,7 @@ def scored(hypotheses: list[str], references: list[list[str]], name: str) -> lis
 
 def describe(parts: dict[str, Pairs], recipe: Recipe) -> dict:
     "The corpus: size, hash, and what either way of splitting leaks."
-    pairs = [
-        pair for part in reversed(parts.values()) for pair in part
-    ]  # the order in which recorded runs were described
+    pairs = [*chain(*reversed(parts.values()))]  # the order in which recorded runs were described
     mixed = [
         pairs[i]
         for i in torch.randperm(len(pairs), generator=torch.Generator().manual_seed(1)).tolist()
@@ -319,7 +317,7 @@ def tested(
 
 
 def evaluate_and_record(
-    folder: str | Path,
+    folder: Path,
     command: str,
     recipe: Recipe,
     translator: Translator,
@@ -329,7 +327,6 @@ def evaluate_and_record(
     """Translate the test part, score it, and write run.json; returns the record.
 
     hypotheses.txt has one line per distinct English test sentence."""
-    folder = Path(folder)
     _, references, hypotheses, held_out = tested(folder, recipe, translator, trainer, parts)
     return records.write_record(
         folder,

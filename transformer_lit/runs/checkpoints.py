@@ -74,15 +74,6 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    "What an optimizer keeps of each parameter; Adam two running means and a count of steps."
-    return {
-        f"optimizer.{i}.{name}": torch.as_tensor(slot)
-        for i, slots in optimizer.state_dict()["state"].items()
-        for name, slot in slots.items()
-    }
-
-
 def rng_tensors(device: torch.device) -> dict[str, Tensor]:
     "Each process's random state by name; all processes must call this."
     on_gpu = device.type != "cpu"
@@ -93,14 +84,14 @@ def rng_tensors(device: torch.device) -> dict[str, Tensor]:
 # To disk, and back --------------------------------------------------------------------------------
 
 
-def write_file(path: str | Path, tensors: dict[str, Tensor], progress: dict) -> None:
+def write_file(path: Path, tensors: dict[str, Tensor], progress: dict) -> None:
     "One safetensors file, whole or not at all."
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     header = {"progress": json.dumps(progress)}
-    write_atomic(Path(path), lambda part: save_file(tensors, part, header))
+    write_atomic(path, lambda part: save_file(tensors, part, header))
 
 
-def read_file(path: str | Path, with_training: bool = False) -> tuple[dict[str, Tensor], dict]:
+def read_file(path: Path, with_training: bool = False) -> tuple[dict[str, Tensor], dict]:
     """Tensors by name, and the progress; the model's alone, or all.
 
     ValueError if the file is no whole one."""
@@ -108,9 +99,13 @@ def read_file(path: str | Path, with_training: bool = False) -> tuple[dict[str, 
         pass
     try:
         with safe_open(str(path), "pt") as file:
-            names = [name for name in file.keys() if with_training or name.startswith("model.")]
             progress = json.loads((file.metadata() or {}).get("progress", "{}"))
-            return rename_legacy({name: file.get_tensor(name) for name in names}), progress
+            tensors = {
+                name: file.get_tensor(name)
+                for name in file.keys()
+                if with_training or name.startswith("model.")
+            }
+            return rename_legacy(tensors), progress
     except (SafetensorError, ValueError) as error:
         raise ValueError(
             f"{path} is no whole checkpoint ({error}): put a whole one in its place, or use another"
@@ -137,17 +132,6 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
         weight.copy_(tensors[name])
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    "What `optimizer_tensors` gave goes back, weight by weight."
-    slots = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, i, slot = name.split(".")
-            slots.setdefault(int(i), {})[slot] = tensor
-    groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": slots, "param_groups": groups})
-
-
 def load_rng(tensors: dict[str, Tensor], device: torch.device) -> None:
     "This process's random state, if the file has one for it."
     state = tensors.get(f"random.{device.type}.{rank()}")
@@ -155,26 +139,30 @@ def load_rng(tensors: dict[str, Tensor], device: torch.device) -> None:
         (torch if device.type == "cpu" else torch.get_device_module(device)).set_rng_state(state)
 
 
-def save(
-    path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: dict
-) -> None:
+def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: dict) -> None:
     """Weights, optimizer state, random state of each process and `progress` into one file, whole or
     not at all; all processes must call this."""
-    tensors = model_tensors(model) | optimizer_tensors(optimizer) | rng_tensors(device_of(model))
+    tensors = model_tensors(model) | rng_tensors(device_of(model))
+    for i, slots in optimizer.state_dict()["state"].items():
+        for name, slot in slots.items():
+            tensors[f"optimizer.{i}.{name}"] = torch.as_tensor(slot)
     run_on_main(lambda: write_file(path, tensors, progress))
 
 
-def load(
-    path: str | Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None
-) -> dict:
+def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> dict:
     """Fill model, optimizer and random state with what `save` wrote; returns its `progress`.
 
     optimizer=None: the weights alone. ValueError: damaged, or of another shape."""
     tensors, progress = read_file(path, optimizer is not None)
     load_weights(model, tensors)
     if optimizer is not None:
-        load_optimizer(optimizer, tensors)
         load_rng(tensors, device_of(model))
+        state = optimizer.state_dict() | {"state": {}}
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, i, slot = name.split(".")
+                state["state"].setdefault(int(i), {})[slot] = tensor
+        optimizer.load_state_dict(state)
     return rename_legacy_fields(progress)
 
 
@@ -226,12 +214,12 @@ def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: tensor / count for name, tensor in total.items()}
 
 
-def save_weights(path: str | Path, model: nn.Module) -> None:
+def save_weights(path: Path, model: nn.Module) -> None:
     "The model's weights alone, for an average; the first process writes."
     if rank() == 0:
         write_file(path, model_tensors(model), {})
 
 
-def average_files(model: nn.Module, paths: Iterable[str | Path]) -> None:
+def average_files(model: nn.Module, paths: Iterable[Path]) -> None:
     "Fill the model with the mean of what `save_weights` wrote."
     load_weights(model, average_weights(read_file(path)[0] for path in paths))

@@ -9,11 +9,9 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from transformer_lit.corpora.files import write_json
+from transformer_lit.corpora.files import PACKAGE, write_json
 from transformer_lit.runtime.devices import default_device, device_of
 from transformer_lit.runtime.distributed import world_size
-
-PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def git_commit(package: Path = PACKAGE) -> str:
@@ -65,7 +63,7 @@ def effort(model: nn.Module, trainer) -> dict:
 
 
 def write_record(
-    folder: str | Path,
+    folder: Path,
     command: str,
     seed: int,
     recipe,
@@ -88,5 +86,5 @@ def write_record(
         **extra,
         "scores": scores,
     }
-    write_json(Path(folder) / "run.json", record)
+    write_json(folder / "run.json", record)
     return record

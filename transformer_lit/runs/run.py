@@ -173,7 +173,7 @@ class Run:
         if distributed.world_size() == 1:
             return self.stop_requested
         seldom = distributed.group_device().type == "cuda" and self.n_calls % 10
-        return not seldom and distributed.largest(self.stop_requested) > 0
+        return not seldom and distributed.is_any(self.stop_requested)
 
     def has_checkpoint(self) -> bool:
         return self.folder is not None and (self.folder / checkpoints.NAME).exists()

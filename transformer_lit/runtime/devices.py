@@ -3,14 +3,17 @@
 # bf16 has the range of fp32 and eight bits of mantissa. It pays on processors that multiply it by
 # themselves: NVIDIA's from compute capability 8.0 on, those with AMX (Intel) or AVX-512's bf16
 # products (AMD from Zen 4 on). Elsewhere it is imitated, and slower.
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, wraps
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MANY_ROWS = 128  # from here on bf16 pays, found by trying: 32 sentences, beam 4
+# Kernels of attention that take any length as they are. cuDNN's plans each new shape, in some tens
+# of milliseconds, and decoding has a new length at each step.
+ANY_LENGTH = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def default_device(name: str = "auto") -> torch.device:
@@ -85,23 +88,10 @@ def compile_model(model: nn.Module) -> None:
     model.encode, model.hidden_states = map(dispatch, (model.encode, model.hidden_states))
 
 
-@contextmanager
-def without_cudnn_attention() -> Iterator[None]:
-    """Attention by PyTorch's other kernels while the block runs; on a CPU nothing changes.
-
-    cuDNN plans each new shape, in some tens of milliseconds, and decoding has a new length at each
-    step. Flash and memory-efficient attention take any length as they are."""
-    before = torch.backends.cuda.cudnn_sdp_enabled()
-    torch.backends.cuda.enable_cudnn_sdp(False)
-    try:
-        yield
-    finally:
-        torch.backends.cuda.enable_cudnn_sdp(before)
-
-
 def evaluation_mode(f: Callable) -> Callable:
-    """A decorator: `f(model, ...)` without gradients and dropout; afterwards the model is in its
-    mode again, even if `f` raised. A model that is no module has no mode."""
+    """A decorator: `f(model, ...)` without gradients, dropout and cuDNN's attention;
+    afterwards the model is in its mode again, even if `f` raised. A model that is no module has no
+    mode."""
 
     @wraps(f)
     def evaluate(model, *args, **kwargs):
@@ -109,7 +99,7 @@ def evaluation_mode(f: Callable) -> Callable:
         if training:
             model.eval()
         try:
-            with torch.no_grad(), without_cudnn_attention():
+            with torch.no_grad(), sdpa_kernel(ANY_LENGTH):
                 return f(model, *args, **kwargs)
         finally:
             if training:

@@ -59,13 +59,6 @@ def group_device() -> torch.device:
     return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
 
 
-def largest(number: float) -> float:
-    "The largest of all the processes' numbers, known to each; all must ask."
-    numbers = torch.tensor(float(number), device=group_device())
-    dist.all_reduce(numbers, dist.ReduceOp.MAX)
-    return numbers.item()
-
-
 def all_gather_objects(own: object) -> list:
     "What every process brings, in the order of their ranks; all must ask."
     if world_size() == 1:
@@ -90,6 +83,11 @@ def all_reduce(tensor: Tensor) -> Tensor:
     if world_size() > 1:
         dist.all_reduce(tensor)
     return tensor
+
+
+def is_any(flag: bool) -> bool:
+    "Is it true in any of the processes? All must ask."
+    return all_reduce(torch.tensor(float(flag), device=group_device())).item() > 0
 
 
 def all_reduce_gradients(model: nn.Module, loss: Tensor) -> None:

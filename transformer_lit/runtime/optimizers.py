@@ -25,6 +25,9 @@ def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
     return x.mT if tall else x
 
 
+MOMENTUM = 0.95  # of Muon
+
+
 class Muon(torch.optim.Optimizer):
     """Momentum made orthogonal, for matrices (Jordan et al. 2024).
 
@@ -37,17 +40,14 @@ class Muon(torch.optim.Optimizer):
         params: Iterable[Tensor],
         lr: float = 1e-3,
         weight_decay: float = 0.1,
-        momentum: float = 0.95,
         precision: str = "auto",
     ):
-        super().__init__(
-            params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, precision=precision)
-        )
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, precision=precision))
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]  # no closure
         for group in self.param_groups:
-            lr, momentum = group["lr"], group["momentum"]
+            lr = group["lr"]
             for w in group["params"]:
                 if w.grad is None:
                     continue
@@ -55,37 +55,33 @@ class Muon(torch.optim.Optimizer):
                 if not state:
                     state["momentum_buffer"] = torch.zeros_like(w)
                 mean = state["momentum_buffer"]
-                mean.lerp_(w.grad, 1 - momentum)
+                mean.lerp_(w.grad, 1 - MOMENTUM)
                 precision = resolve_precision(group["precision"], w.device)
-                update = orthogonal(w.grad.lerp(mean, momentum), precision=precision)
+                update = orthogonal(w.grad.lerp(mean, MOMENTUM), precision=precision)
                 w.mul_(1 - lr * group["weight_decay"])
                 scale = 0.2 * max(w.shape) ** 0.5  # of a step of Adam's
                 w.add_(update.to(w.dtype), alpha=-lr * scale)
-
-
-def split_hidden_matrices(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The matrices inside the encoder's and the decoder's layers, or those of
-    `model.hidden_matrices()`, and all other parameters: embeddings, output, biases, norms."""
-    if hasattr(model, "hidden_matrices"):
-        hidden = model.hidden_matrices()
-    else:
-        stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
-        hidden = [w for w in stacks if w.ndim == 2]
-    chosen = {id(w) for w in hidden}
-    return hidden, [w for w in model.parameters() if id(w) not in chosen]
 
 
 ADAM = dict(lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)  # a Trainer sets the rate
 
 
 class CombinedOptimizer:
-    """One optimizer for the hidden matrices, Adam for the others; they step, save and load as one.
+    """One optimizer for the hidden matrices, Adam for embeddings, output, biases and norms; they
+    step, save and load as one.
 
-    `first` is how many parameters the first one has: in a saved state Adam's are counted on from
-    there."""
+    Hidden are the matrices inside the layers of encoder and decoder, or those of
+    `model.hidden_matrices()`. `first` is how many they are: in a saved state Adam's parameters are
+    counted on from there."""
 
     def __init__(self, model: nn.Module, optimizer: type[torch.optim.Optimizer], **settings):
-        hidden, others = split_hidden_matrices(model)
+        if hasattr(model, "hidden_matrices"):
+            hidden = model.hidden_matrices()
+        else:
+            stacks = [*model.encoder.parameters(), *model.decoder.parameters()]
+            hidden = [w for w in stacks if w.ndim == 2]
+        chosen = {id(w) for w in hidden}
+        others = [w for w in model.parameters() if id(w) not in chosen]
         self.first = len(hidden)
         self.parts = [optimizer(hidden, **settings), torch.optim.Adam(others, **ADAM)]
 

@@ -64,14 +64,14 @@ def translate_with_scores(
     texts = translator.encode_parts(sentences)
     sources = list(chain(*texts))
     outputs = translate_ids(translator.model.eval(), sources, beam_size, batch_size)
-    sums = log_probabilities(translator, list(zip(sources, outputs)), batch_size)
-    scored, results = zip(outputs, sums), []
+    sums = iter(log_probabilities(translator, list(zip(sources, outputs)), batch_size))
+    answers, results = iter(outputs), []
     for parts in texts:
-        own = list(islice(scored, len(parts)))
-        n_tokens = sum(len(output) + 1 for output, _ in own)
-        text = " ".join(translator.target_tokenizer.decode(output) for output, _ in own)
-        total = sum(log_prob for _, log_prob in own)
-        results.append(ScoredTranslation(text, total / max(n_tokens, 1)))
+        own = list(islice(answers, len(parts)))
+        text = " ".join(map(translator.target_tokenizer.decode, own))
+        n_tokens = sum(map(len, own)) + len(own)  # with each EOS
+        log_prob = sum(islice(sums, len(own))) / max(n_tokens, 1)
+        results.append(ScoredTranslation(text, log_prob))
     return results
 
 
@@ -128,14 +128,14 @@ def sentence_chrf(hypotheses: Sequence[str], references: Sequence[Sequence[str]]
     ]
 
 
-def save_calibration(calibration: Calibration, folder: str | Path) -> None:
+def save_calibration(calibration: Calibration, folder: Path) -> None:
     "Beside the translator, as confidence.json."
-    write_json(Path(folder) / NAME, calibration._asdict())
+    write_json(folder / NAME, calibration._asdict())
 
 
-def load_calibration(folder: str | Path) -> Calibration:
+def load_calibration(folder: Path) -> Calibration:
     "That of a translator's folder. FileNotFoundError or ValueError with what to do."
-    path = Path(folder) / NAME
+    path = folder / NAME
     if not path.exists():
         raise FileNotFoundError(
             f"{folder} doesn't say what its probabilities are worth: tatoeba-fr and mixture-fr do,"

@@ -171,7 +171,7 @@ def export(
 # Asking the engine --------------------------------------------------------------------------------
 
 
-def rerank(hypotheses: Sequence[list[int]], scores: Sequence[float], alpha: float) -> list[int]:
+def rerank(hypotheses: Sequence[list], scores: Sequence[float], alpha: float) -> list:
     """The best hypothesis by the book's length penalty (chapter 13). The engine's scores are
     divided by |y|^α, the book's by ((5 + |y|)/6)^α; |y| counts EOS.
 
@@ -190,30 +190,22 @@ def engine_answers(
     translator: Translator,
     sources: list[list[int]],
     beam_size: int = 4,
-    length_penalty: float = 0.6,
-    batch_size: int = 64,
     **options: Any,
 ) -> list[list[int]]:
     """The translations of a ctranslate2.Translator, as ids: a list for each source, as from
     `beam_search`.
 
     `sources` end in EOS, translations don't; `options` are passed to translate_batch."""
+    options = dict(length_penalty=0.6, max_batch_size=64, min_decoding_length=0) | options
     tokens = translator.source_tokenizer.tokens
     token_to_id = translator.target_tokenizer.token_to_id
     results = engine.translate_batch(
         [[tokens[i] for i in source if i != EOS] for source in sources],
         beam_size=beam_size,
         num_hypotheses=beam_size,
-        length_penalty=length_penalty,
-        max_batch_size=batch_size,
         return_scores=True,
-        **{"min_decoding_length": 0} | options,
+        **options,
     )
-    return [
-        rerank(
-            [[token_to_id[token] for token in hypothesis] for hypothesis in result.hypotheses],
-            result.scores,
-            length_penalty,
-        )
-        for result in results
-    ]
+    alpha = options["length_penalty"]
+    best = [rerank(result.hypotheses, result.scores, alpha) for result in results]
+    return [[token_to_id[token] for token in hypothesis] for hypothesis in best]
