@@ -19,7 +19,7 @@ PRIOR_COUNT = 2000  # trigrams that every model is given beside the counted ones
 N_TRIGRAMS = 20_000  # how many a language may use
 OTHER, THIRD = "perhaps the other column's language", "perhaps a third language"
 UNUSUAL, THIRD_MARGIN = 0.15, 1.5  # a share of lines, and nats a trigram: see `third_language`
-MARGIN = 0.2  # nats a trigram by which the other column's language must be likelier
+MARGIN = 0.1  # nats a trigram by which the other column's language must be likelier
 SURE, MIN_SWAPPED = 1.0, 10  # of both sides together; pairs: see `swapped_pairs`
 # share of trigrams that occur once from which on a column tells too little: Chinese, Japanese and
 # Korean, or very few lines
