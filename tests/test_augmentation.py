@@ -16,6 +16,7 @@ from transformer_lit.recipes.augmentation import (
     synthetic_copies,
     synthetic_copy,
 )
+from transformer_lit.recipes.lexicon import build_lexicon
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,20 @@ def test_a_sentence_repeats_another(sentence, repeated):
 def test_the_share_of_runs_decides_at_its_own_value(overlap, min_words, repeats):
     near = NearDuplicates(["one two three four five six seven eight"], overlap, min_words)
     assert bool(near.of("x one two three four five y")) == repeats, "two runs of five are shared"
+
+
+def test_words_and_phrases_of_a_lexicon_are_those_that_are_aligned():
+    pairs = [
+        ("The cat sleeps.", "Le chat dort."),
+        ("The dog sleeps.", "Le chien dort."),
+        ("A cat eats.", "Un chat mange."),
+        ("A dog.", "Un chien."),
+        ("The water.", "L’eau."),
+        ("The tree.", "L’arbre."),
+        ("A cat drinks water.", "Un chat boit l'eau."),
+        ("A mouse eats.", "Une souris mange."),
+    ]
+    lexicon = dict(build_lexicon(3 * pairs + [("Rare mice.", "Souris rares.")]))
+    words = {"cat": "chat", "Cat": "Chat", "water": "eau", "a dog": "un chien", "eats": "mange"}
+    assert words.items() <= lexicon.items()
+    assert "mice" not in lexicon, "too rare"

@@ -19,6 +19,7 @@ from transformer_lit.corpora.texts import (
     two_members,
 )
 from transformer_lit.recipes.augmentation import NearDuplicates, synthetic_copies
+from transformer_lit.recipes.lexicon import build_lexicon
 
 NEWS = {"valid": "newstest2013", "test": "newstest2014"}  # §6.1
 
@@ -175,11 +176,15 @@ def mixture_sources(language: str) -> list[TextSource]:
 
 
 def open_sources(language: str) -> list[TextSource]:
-    "Text whose license lets weights be shipped: debates, other prose and dialogue."
+    """Text whose license lets weights be shipped: debates, other prose and dialogue; and words and
+    phrases from all of it."""
     clean = own_folder("clean")
     debates = {clean / f"europarl.en-{language}.tsv.xz"}
     prose = text_kind("clean", set(clean.rglob(f"*.en-{language}.*")) - debates)
-    return with_copies(language, text_kind("europarl", debates), prose)
+    *texts, copies = with_copies(language, text_kind("europarl", debates), prose)
+    files = [path for text in texts for path in text.files]
+    lexicon = cache(lambda: build_lexicon(chain.from_iterable(text.read() for text in texts)))
+    return [*texts, copies, TextSource("words", files, lexicon)]
 
 
 # By name ------------------------------------------------------------------------------------------
