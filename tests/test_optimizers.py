@@ -38,24 +38,25 @@ def test_muon_is_pytorchs(rate, decay, shape):
 
     The least mistake, a momentum of 0.9, is five hundredths away."""
     torch.manual_seed(1)
-    begun, gradients = torch.randn(shape), torch.randn(6, *shape)
+    begun, gradients = torch.randn(2, *shape), torch.randn(6, 2, *shape)
     ended = []
     for make in (
-        lambda w: torch.optim.Muon(
-            [w], lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
+        lambda both: torch.optim.Muon(
+            both, lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"
         ),
-        lambda w: Muon([w], rate, decay, precision="bf16"),
-        lambda w: Muon([w], rate, decay, precision="fp32"),
+        lambda both: Muon(both, rate, decay, precision="bf16"),
+        lambda both: Muon(both, rate, decay, precision="fp32"),
     ):
-        w = torch.nn.Parameter(begun.clone())
-        optimizer = make(w)
+        both = [torch.nn.Parameter(w.clone()) for w in begun]
+        optimizer = make(both)
         for n, g in enumerate(gradients):
             if n == 3:
-                kept, optimizer = optimizer.state_dict(), make(w)
+                kept, optimizer = optimizer.state_dict(), make(both)
                 optimizer.load_state_dict(kept)
-            w.grad = g.clone()
+            for w, own in zip(both, g):
+                w.grad = own.clone()
             optimizer.step()
-        ended.append(w.detach())
+        ended.append(torch.stack(both).detach())
     way = (ended[0] - begun).norm()
     assert (ended[1] - ended[0]).norm() < 0.02 * way, "another Muon than PyTorch's"
     assert (ended[2] - ended[0]).norm() < 0.02 * way, "the rounds in fp32 go elsewhere"

@@ -8,7 +8,7 @@ import math
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from statistics import mean
+from statistics import fmean, mean
 
 import numpy as np
 import records
@@ -25,9 +25,8 @@ from transformer_lit.corpora.files import shipped, write_atomic
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.custom_pair.clean import reject_pairs
 from transformer_lit.custom_pair.languages import wrong_language_reasons
-from transformer_lit.custom_pair.report import leaked_references
 from transformer_lit.custom_pair.train import least_likely_pairs, recipe_of
-from transformer_lit.data import sentence_key
+from transformer_lit.data import seen_in_training, sentence_key
 from transformer_lit.comparison import training_cost
 from transformer_lit.evaluation import segment_stats
 from transformer_lit.recipes.recipes import LONGEST, build_trainer, build_translator
@@ -252,7 +251,7 @@ def work(job: Job, place: Path, folder: Path) -> Made:
         facts, lines = reversed_lines(job, translator)
         return Made(row | facts, arrays, lines)
     row["bleu"] = row["tests"]["tatoeba"]["all"]["bleu"]["value"]
-    row["copied_answers"] = leaked_references(references, pairs)
+    row["copied_answers"] = fmean(seen_in_training(references, pairs))
     if job.kind in text.NOISE and not job.way:
         row["found"], arrays["dropped"] = noise_found(job, translator, pairs)
     if job.seed != 1 or job.change:

@@ -14,12 +14,13 @@ from transformer_lit.corpora.texts import TextPair, read_columns, take_evenly
 from transformer_lit.custom_pair.clean import CleanedCorpus, matching_key, rejection_summary
 from transformer_lit.custom_pair.formats import names_of
 from transformer_lit.custom_pair.languages import has_spaces
-from transformer_lit.data import group_references, seen_in_training
+from transformer_lit.data import group_references
 from transformer_lit.recipes.augmentation import NearDuplicates
 from transformer_lit.serving.confidence import sentence_chrf
 
 TEST, REPORT = "test.tsv", "report.md"
 LOW_CONFIDENCE = "low_confidence.tsv"
+N_EXAMPLES = 10  # right ones, and as many wrong ones
 MIN_FOR_INTERVAL = 20  # sentences of a test below which a bootstrap says nothing
 ESCAPES = str.maketrans({"\\": "\\\\", "|": "\\|", "&": "&amp;", "<": "&lt;"})  # of Markdown
 References = Sequence[Sequence[str]]
@@ -55,12 +56,6 @@ def score_again(translate: Callable[[list[str]], list[str]], folder: Path) -> di
         "interval": interval,
         "all": score(hypotheses, references)[0],
     }
-
-
-def leaked_references(references: References, train: Iterable[TextPair]) -> float:
-    """The share of test sentences with a reference that training holds too, as the translation of
-    another sentence."""
-    return fmean(seen_in_training(references, train))
 
 
 def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) -> float:
@@ -100,9 +95,8 @@ def choose_examples(
     sources: Sequence[str],
     references: References,
     translations: Sequence[str],
-    n_examples: int = 10,
 ) -> dict[str, list[Example]]:
-    """Translations to look at: at most n_examples "right" and as many "wrong" ones.
+    """Translations to look at: at most N_EXAMPLES "right" and as many "wrong" ones.
 
     Right is what equals a reference, or, where too few do, what comes nearest by chrF. Wrong ones
     are spread over the half of the others that is farthest from its references: the very worst
@@ -113,11 +107,11 @@ def choose_examples(
         for source, refs, text, score in zip(sources, references, translations, chrf)
     ]
     rows.sort(key=lambda row: (-row.is_right, -row.chrf))
-    n_right = max(sum(row.is_right for row in rows), min(n_examples, len(rows) // 2))
+    n_right = max(sum(row.is_right for row in rows), min(N_EXAMPLES, len(rows) // 2))
     wrong = rows[n_right:][::-1]
     return {
-        "right": take_evenly(rows[:n_right], n_examples),
-        "wrong": take_evenly(wrong[: (len(wrong) + 1) // 2], n_examples),
+        "right": take_evenly(rows[:n_right], N_EXAMPLES),
+        "wrong": take_evenly(wrong[: (len(wrong) + 1) // 2], N_EXAMPLES),
     }
 
 

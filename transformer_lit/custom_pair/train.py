@@ -5,13 +5,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
-from transformer_lit.custom_pair.clean import CleanedCorpus, Splits, prepare_pairs
+from transformer_lit.custom_pair.clean import Splits, prepare_pairs
 from transformer_lit.custom_pair.findings import FILTERED
 from transformer_lit.data import (
     CORPUS_LANGUAGES,
@@ -19,6 +20,7 @@ from transformer_lit.data import (
     group_references,
     load_corpus,
     overlap_rate,
+    seen_in_training,
 )
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.recipes.settings import change_settings
@@ -135,8 +137,14 @@ def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
     model = asdict(pretrained.model.config) | {"dropout": recipe.model["dropout"]}
     vocab_size, _ = model.pop("source_vocab_size"), model.pop("target_vocab_size")
     training = replace(recipe.training, epochs=max(3, recipe.training.epochs // 4))
-    recipe = replace(recipe, model=model, training=training, vocab_size=vocab_size)
-    return replace(recipe, peak_lr=recipe.peak_lr / 4, init_from=name)
+    return replace(
+        recipe,
+        model=model,
+        training=training,
+        vocab_size=vocab_size,
+        peak_lr=recipe.peak_lr / 4,
+        init_from=name,
+    )
 
 
 def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
@@ -201,31 +209,6 @@ def write_calibration(translator: Translator, pairs: list[TextPair], folder: Pat
 # Training -----------------------------------------------------------------------------------------
 
 
-def data_record(
-    paths: Sequence[Path],
-    corpus: CleanedCorpus,
-    train_only: Sequence[Path],
-    exclude: Sequence[Path],
-    lines: Sequence[str],
-) -> dict:
-    "What a record says of the pairs."
-
-    def files(paths: Sequence[Path]) -> list[dict]:
-        return [{"file": path.name, "sha256": sha256_file(path)} for path in paths]
-
-    parts = corpus.splits
-    return {
-        "name": PairRecipe.corpus,
-        "files": files(paths),
-        "cleaning": corpus.counts,
-        "lines": lines,
-        **{name: len(part) for name, part in parts.items()},
-        "leak_by_sentence": overlap_rate(parts["train"], parts["test"]),
-        "train_only": {"files": files(train_only), "cleaning": corpus.train_only_counts},
-        "without": {"files": [*map(str, exclude)], "pairs": corpus.n_excluded},
-    }
-
-
 def train_on_files(
     paths: Sequence[Path],
     languages: tuple[str, str],
@@ -257,8 +240,21 @@ def train_on_files(
     if start:
         forgets = "" if mixed_in else ": everyday language may be forgotten"
         lines.insert(-1, f"from {start}, with {len(mixed_in):,} pairs of Tatoeba mixed in{forgets}")
-    data = data_record(paths, corpus, train_only, exclude, lines)
     tell(*lines)
+    files, only_files = (
+        [{"file": path.name, "sha256": sha256_file(path)} for path in group]
+        for group in (paths, train_only)
+    )
+    data = {
+        "name": PairRecipe.corpus,
+        "files": files,
+        "cleaning": corpus.counts,
+        "lines": lines,
+        **{name: len(part) for name, part in parts.items()},
+        "leak_by_sentence": overlap_rate(parts["train"], parts["test"]),
+        "train_only": {"files": only_files, "cleaning": corpus.train_only_counts},
+        "without": {"files": [*map(str, exclude)], "pairs": corpus.n_excluded},
+    }
 
     def begin() -> None:  # to be read while it trains
         report.write_tsv(folder / report.TEST, parts["test"])
@@ -300,7 +296,7 @@ def train_on_files(
         effort,
         scores,
         interval=intervals,
-        copied_answers=report.leaked_references(references, parts["train"]),
+        copied_answers=fmean(seen_in_training(references, parts["train"])),
         but_for_numbers=report.leaked_but_for_numbers(sources, parts["train"]),
         near_copies=report.leaked_near_copies(sources, parts["train"]),
     )

@@ -1,6 +1,7 @@
 """Muon, and an optimizer that combines Muon (hidden matrices) with Adam (all other parameters)."""
 
 # Chapter 25 explains Muon and looks at what its rounds do to singular values.
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import partial
 
@@ -11,17 +12,18 @@ from transformer_lit.runtime.devices import resolve_precision
 
 
 def orthogonal(g: Tensor, rounds: int = 5, precision: str = "fp32") -> Tensor:
-    """About U Vᵀ of g = U Σ Vᵀ, by products alone. (A, B) -> (A, B)
+    """About U Vᵀ of g = U Σ Vᵀ, by products alone. (A, B) -> (A, B), or so for each of (n, A, B).
 
     Rounds of X -> aX + bXXᵀX + c(XXᵀ)²X, after Newton and Schulz, with the coefficients of Jordan
     et al. (2024)."""
     a, b, c = 3.4445, -4.7750, 2.0315
-    tall = g.size(0) > g.size(1)
+    tall = g.size(-2) > g.size(-1)
+    product = torch.addmm if g.ndim == 2 else torch.baddbmm
     x = (g.mT if tall else g).to(torch.bfloat16 if precision == "bf16" else torch.float32)
-    x = x / x.norm().clamp(min=1e-7)  # no singular value is above 1
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)  # no singular value is above 1
     for _ in range(rounds):
         s = x @ x.mT
-        x = torch.addmm(x, torch.addmm(s, s, s, beta=b, alpha=c), x, beta=a)
+        x = product(x, product(s, s, s, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x
 
 
@@ -47,20 +49,20 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]  # no closure
         for group in self.param_groups:
-            lr = group["lr"]
+            lr, alike = group["lr"], defaultdict(list)
             for w in group["params"]:
-                if w.grad is None:
-                    continue
-                state = self.state[w]
-                if not state:
-                    state["momentum_buffer"] = torch.zeros_like(w)
-                mean = state["momentum_buffer"]
-                mean.lerp_(w.grad, 1 - MOMENTUM)
-                precision = resolve_precision(group["precision"], w.device)
-                update = orthogonal(w.grad.lerp(mean, MOMENTUM), precision=precision)
-                w.mul_(1 - lr * group["weight_decay"])
-                scale = 0.2 * max(w.shape) ** 0.5  # of a step of Adam's
-                w.add_(update.to(w.dtype), alpha=-lr * scale)
+                if w.grad is not None:
+                    mean = self.state[w].setdefault("momentum_buffer", torch.zeros_like(w))
+                    mean.lerp_(w.grad, 1 - MOMENTUM)
+                    # small matrices of one shape take the rounds together
+                    alike[w.shape if w.numel() < 2**15 else w].append((w, mean))
+            for members in alike.values():
+                gradients = torch.stack([w.grad.lerp(mean, MOMENTUM) for w, mean in members])
+                precision = resolve_precision(group["precision"], gradients.device)
+                for (w, _), update in zip(members, orthogonal(gradients, precision=precision)):
+                    w.mul_(1 - lr * group["weight_decay"])
+                    scale = 0.2 * max(w.shape) ** 0.5  # of a step of Adam's
+                    w.add_(update.to(w.dtype), alpha=-lr * scale)
 
 
 ADAM = dict(lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)  # a Trainer sets the rate
