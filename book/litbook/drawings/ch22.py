@@ -116,13 +116,10 @@ def standing(
                 "warmup": f"{first.warmup:.0%}",
             }
         )
-    rows += [
-        {"": f"target-side {name}", "loss": f"{line:.3f}"}
-        for name, line in recorded.ngrams(ground).items()
-    ]
+    rows += [{"": name, "loss": f"{line:.3f}"} for name, line in recorded.ngrams(ground).items()]
     caption = (
         f"{ground}, test set; BLEU of {first.lines:,.0f} sentences, by sacreBLEU with the settings"
-        f" {first.signature.replace('|', ' ')}"
+        f" {first.signature.replace('|', ' ')}; the n-grams are of the target side alone"
     )
     note = f"chrF2, by character n-grams: {first.chrf['signature'].replace('|', ' ')}. "
     note += MACHINES * any("¹" in row["CPU seconds"] for row in details)
@@ -165,9 +162,7 @@ def currencies(names: Sequence[str], caption: str) -> figures.Picture:
     return with_commands(figures.table(rows, caption=f"{caption} {recorded.beside()}"))
 
 
-def measured_rows(
-    name: str, kinds: Sequence[str] = ("tokens", "FLOPs", "seconds")
-) -> list[dict]:
+def measured_rows(name: str, kinds: Sequence[str] = ("tokens", "FLOPs", "seconds")) -> list[dict]:
     """A design at as many tokens, FLOPs, seconds as another had: what its runs took, over the
     other's, and the difference. Muon against AdamW, streams against the Transformer.
 
@@ -261,9 +256,7 @@ def ends(lines: Mapping, digits: str = ".2f") -> str:
 
 def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
     "Validation losses along the runs on Tatoeba, by tokens and by FLOPs."
-    tokens, operations = (
-        lines_along(names, since=since, by_operations=by) for by in (False, True)
-    )
+    tokens, operations = (lines_along(names, since=since, by_operations=by) for by in (False, True))
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in operations.items())
     text = f"At the end: {ends(tokens)}. TFLOPs: {spent}."
     by_tokens = {"title": "by tokens", "xlabel": "millions of target tokens"}
