@@ -116,10 +116,13 @@ def standing(
                 "warmup": f"{first.warmup:.0%}",
             }
         )
-    rows += [{"": name, "loss": f"{line:.3f}"} for name, line in recorded.ngrams(ground).items()]
+    rows += [
+        {"": name.replace("Kneser-Ney", "KN"), "loss": f"{line:.3f}"}
+        for name, line in recorded.ngrams(ground).items()
+    ]
     caption = (
         f"{ground}, test set; BLEU of {first.lines:,.0f} sentences, by sacreBLEU with the settings"
-        f" {first.signature.replace('|', ' ')}; the n-grams are of the target side alone"
+        f" {first.signature.replace('|', ' ')}; n-grams (KN: Kneser-Ney) of the target side alone"
     )
     note = f"chrF2, by character n-grams: {first.chrf['signature'].replace('|', ' ')}. "
     note += MACHINES * any("¹" in row["CPU seconds"] for row in details)
