@@ -162,7 +162,9 @@ class Page:
             options["runOnly"] = rules
         options["rules"] = {rule: {"enabled": False} for rule in but}
         parts = parts or ([self.root] if self.root else [])
-        context = {"include": [[part] for part in parts]} if parts else None
+        context = {"exclude": [["mjx-container"], [".highlight pre"]]}  # MathJax's and Pygments'
+        if parts:
+            context = {"include": [[part] for part in parts]}
         violations = Axe().run(self.page, context=context, options=options).response["violations"]
         return [
             f"{rule['id']}: {node['html'][:150]}"
