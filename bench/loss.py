@@ -79,7 +79,7 @@ def main():
     record = Record(o.out, tokens=tokens, vocab=vocab)
     os.environ |= NOTHING_KEPT  # a process that is spawned reads them
     forms = {}
-    for precision in ("fp32", "bf16"):
+    for precision in ("fp32", "bf16") if o.full else ("fp32",):
         for form in ("whole", "blocks"):
             with ProcessPoolExecutor(1, get_context("spawn")) as process:
                 row = process.submit(measure, form, precision, *sizes).result()

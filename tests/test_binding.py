@@ -20,7 +20,7 @@ NOUNS = {noun.english: noun for noun in nouns()}
 
 @pytest.fixture(scope="module")
 def parts():
-    return binding.binding(1, {"train": 640, "test": 160})
+    return binding.binding(1, {"train": 320, "test": 80})
 
 
 def test_both_adjectives_fit_both_nouns_and_one_comes_back(parts):

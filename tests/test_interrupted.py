@@ -260,7 +260,7 @@ def killed(name, home, folder, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["muon", "typed", "large"])
+@pytest.mark.parametrize("name", ["typed", "large"])
 def test_killed_at_a_random_step_and_resumed(name, home, tmp_path):
     step, folder = random.SystemRandom().randrange(1, 6), tmp_path / "cut"
     status, errors = killed(name, home, folder, step)

@@ -32,7 +32,7 @@ TRAINED = dict(TUNING=2, TOKENS=2000, SHIPPED="pocket")
 
 def of_the_pocket_corpus(corpus, language="fr"):
     "Parts of the pocket corpus that play Tatoeba, captions and German; some know the test."
-    parts = load_corpus("pocket")
+    parts = pocket("pocket")
     few = parts["test"][:3] + parts["train"][1000:1200]
     if language == "de":
         return {"train": [(english, french[::-1]) for english, french in few]}
@@ -41,7 +41,7 @@ def of_the_pocket_corpus(corpus, language="fr"):
     return parts | {"train": parts["test"][:3] + parts["train"]}
 
 
-trial_corpora = cache(text.corpora.__wrapped__)
+pocket, trial_corpora = cache(load_corpus), cache(text.corpora.__wrapped__)
 
 
 def patch_trial(patch):

@@ -140,33 +140,24 @@ def page_of(visit, address):
     return lambda name, root="", **looks: visit(address + name, root, **looks)
 
 
-SLOW_RULES = ["color-contrast", "target-size", "link-in-text-block"]  # each draws what it judges
+SLOW_RULES = ["target-size", "link-in-text-block"]
 
 
-def with_new_classes():
-    """The pages on which each class of an element stands at least once, few of them: the slow rules
-    judge styles, which are the same wherever a class stands."""
-    chosen, missing = (
-        [],
-        {page: set(re.findall(r"(?<=[\" ])tl-[\w-]+", text_of(page))) for page in VISITED},
-    )
-    while any(missing.values()):
-        page = max(missing, key=lambda page: len(missing[page]))
-        chosen.append(page)
-        missing = {other: classes - missing[page] for other, classes in missing.items()}
-    return chosen
+# On these pages each class of ours stands at least once, and the styles of a class are the same on
+# all: here the slow rules are asked, too.
+WITH_NEW_CLASSES, classes = [], set()
+for name in sorted(VISITED, key=lambda name: -text_of(name).count("tl-")):
+    if not classes >= (new := set(re.findall(r"[\" ](tl-[\w-]+)", text_of(name)))):
+        WITH_NEW_CLASSES.append(name)
+        classes |= new
 
 
-WITH_NEW_CLASSES = with_new_classes()
-
-
-def findings(page, but=()):
+def findings(page, is_whole=True):
     """Of all rules in our own parts, elsewhere of all but the theme's known ones. Two passes: the
     theme's rules are the slow ones (contrast above all)."""
-    parts = [part for part in OURS if page.locator(part).count()]
-    rules = [rule for rule in THEME_RULES if rule not in but]
-    ours = page.findings(*parts, rules=rules) if parts else []
-    return page.findings(but=[*THEME_RULES, *but]) + ours
+    parts = [part for part in OURS if is_whole and page.locator(part).count()]
+    ours = page.findings(*parts, rules=THEME_RULES) if parts else []
+    return page.findings(but=THEME_RULES + SLOW_RULES * (not is_whole)) + ours
 
 
 @pytest.mark.parametrize("name", VISITED)
@@ -181,7 +172,7 @@ def test_page_in_a_browser(page_of, name):
         assert not page.locator("mjx-container [data-mml-node=merror]").count()
     page.set_viewport_size({"width": 390, "height": 844})
     page.check_width()
-    assert not (found := findings(page, () if name in WITH_NEW_CLASSES else SLOW_RULES)), found
+    assert not (found := findings(page, name in WITH_NEW_CLASSES)), found
 
 
 SPOILT = {  # the rule that must see it -> where, what

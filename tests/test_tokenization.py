@@ -96,8 +96,8 @@ def test_library_cuts_as_by_hand(text):
 
 @pytest.mark.seconds
 def test_one_rule_for_all_of_unicode():
-    """Every code point that both know is of one kind for both, and is cut alike inside a word,
-    after one, alone and doubled."""
+    """Every code point that both know is of one kind for both; every third is cut alike inside a
+    word, after one, alone and doubled."""
     letters = [c for c in map(chr, range(0x110000)) if not "\ud800" <= c < "\ue000" and known(c)]
     assert (
         len(letters) > 280_000
@@ -113,6 +113,7 @@ def test_one_rule_for_all_of_unicode():
         f"{len(apart)} characters are of another kind to the library, U+{ord(apart[0]):04X} the"
         " first"
     )
+    letters = letters[::3]
     for start in range(0, len(letters), 5000):
         text = "".join(f"a{c}b' {c}{c}'x\t" for c in letters[start : start + 5000])
         assert pre_tokenize(text) == [
