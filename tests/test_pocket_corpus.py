@@ -204,7 +204,7 @@ def test_the_file_is_what_the_grammar_writes(parts, monkeypatch):
     monkeypatch.setattr(pocket_corpus, "held_out_it_pairs", lambda *_: parts["test_it"])
     again = pocket_corpus.build_corpus()
     train = again["train"]
-    assert len(train) > 5000 and train == parts["train"][: len(train)]
+    assert train and train == parts["train"][: len(train)]
     for name in ("valid", "test"):
         assert again[name] and set(again[name]) <= set(parts[name])
 

@@ -178,7 +178,6 @@ def test_page_in_a_browser(page_of, name):
 SPOILT = {  # the rule that must see it -> where, what
     "image-alt": ("article", "<img src=data:,>"),
     "color-contrast": (".tl-figure", '<p style="color:#eee;background:#fff">pale</p>'),
-    "button-name": ("article", "<button></button>"),
 }
 
 
