@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE = 1
 export OMP_NUM_THREADS = $(THREADS)
 export PYDEVD_DISABLE_FILE_VALIDATION = 1
 
-.PHONY: help help-all execute book test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook \
+.PHONY: help help-all execute book pages test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook \
 	exercise address wheel check ci clean
 
 help:
@@ -52,6 +52,9 @@ execute: $(VENV)/ready
 	$(BIN)/python tools/execute.py --jobs $(JOBS) --threads $(THREADS)
 
 book: execute
+	@$(MAKE) --no-print-directory pages
+
+pages:
 	@$(BIN)/python tools/build.py
 
 pdf epub: $(VENV)/ready
@@ -67,7 +70,8 @@ check: $(VENV)/ready
 ci: clean test
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "the build has changed the working tree: it must not"; exit 1; }
 
-test: check book
+test: execute
+	@$(MAKE) --no-print-directory -j$(JOBS) check pages
 	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal
 
 test-fast: $(VENV)/ready
