@@ -57,7 +57,7 @@ ODD = [
     "x\u200by\u200dz\ufeff",
     "<eos> <pad> </script> \\u0000 {{data}}",
     "\x00\x1c\x1d\x85 a\xa0b\u2028c",
-    "Mr. Smith met Dr. Jones. They ate. Then they left! Did they? Yes… " * 6,
+    "Mr. Smith met Dr. Jones. They ate. Then they left! Did they? Yes… " * 2,
     "very " * 150 + "long",
     "no" * 300,
     "Ⓐ🅰 ²³¹ ½ Ⅻ ١٢٣ _a_-b",

@@ -138,7 +138,7 @@ JOBS = [
     Job(40, "sampled"),
     Job(40, change="layers=1"),
     Job(47_000, "general"),
-    *(Job(80, kind, epochs=1) for kind in ("misaligned+cleaned", "untranslated", *DOMAIN)),
+    *(Job(80, kind, epochs=1) for kind in ("misaligned+cleaned", *DOMAIN)),
 ]
 
 

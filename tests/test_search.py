@@ -65,8 +65,8 @@ def test_what_is_loaded_is_small_and_sphinx_has_no_second_search():
     assert not [*SITE.glob("searchindex.js"), *SITE.glob("_static/searchtools.js")]
 
 
-def test_the_dialog_goes_by_keyboard(visit, address):
-    page = opened(visit, address, "skip conection")
+def test_the_dialog_goes_by_keyboard(visit):
+    page = opened(visit, f"{SITE.as_uri()}/", "skip conection")
     chosen = page.at("[aria-selected=true]")
     title = chosen.inner_text()
     assert "results for “skip connection”" in page.at("[role=status]").inner_text()
