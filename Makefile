@@ -54,7 +54,7 @@ execute: $(VENV)/ready
 book: execute
 	@$(MAKE) --no-print-directory pages
 
-pages:
+pages:  # of the chapters as they were executed
 	@$(BIN)/python tools/build.py
 
 pdf epub: $(VENV)/ready

@@ -1,7 +1,7 @@
 """Peak memory of the loss, forward and backward through output layer and loss: whole, as one writes
 it, and in blocks of tokens.
 
-    python bench/loss.py                      a small size, seconds on a CPU
+    python bench/loss.py                      a small size, in fp32, seconds on a CPU
     python bench/loss.py --full --out FILE    25,000 tokens, 32,000 words, 512 features; `whole`
                                               takes some 10 GB in fp32
 
