@@ -152,8 +152,8 @@ for name in sorted(VISITED, key=lambda name: -text_of(name).count("tl-")):
 
 
 def findings(page, is_whole=True):
-    """Of all rules in our own parts, elsewhere of all but the theme's known ones, in two passes. Not
-    whole: without what takes long, our own parts (for their contrast) and SLOW_RULES."""
+    """Of all rules in our own parts, elsewhere of all but the theme's known ones, in two passes.
+    Not whole: without what takes long, our own parts (for their contrast) and SLOW_RULES."""
     parts = [part for part in OURS if is_whole and page.locator(part).count()]
     ours = page.findings(*parts, rules=THEME_RULES) if parts else []
     return page.findings(but=THEME_RULES + SLOW_RULES * (not is_whole)) + ours
