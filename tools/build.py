@@ -98,9 +98,9 @@ def merged(path: Path, wheel: Path):
     notebook.cells[0].source += f"""
 - **Run it:** {link_to(path, "this notebook")} and {link_to(wheel, "the package")}, \
 <a href="preface.html#in-colab">in five steps</a>"""
-    for file in sorted(wheel.parent.iterdir()):
-        if any(file.name in cell.source for cell in notebook.cells):
-            notebook.cells[0].source += f"; beside them {link_to(file, file.name)}"
+    for file in wheel.parent.glob("*-*"):  # what is no chapter
+        if file != wheel and any(file.name in cell.source for cell in notebook.cells):
+            notebook.cells[0].source += f"; beside it {link_to(file, file.name)}"
     return notebook
 
 

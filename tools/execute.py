@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("chapters", nargs="*", help="numbers, as in 03; none: every chapter")
     parser.add_argument("--jobs", type=int, default=2, help="chapters at a time")
-    parser.add_argument("--threads", type=int, default=1, help="threads of each")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--all", action="store_true", help="execute unchanged ones too")
     options = parser.parse_args()
     if not (paths := chapters(options.chapters)):
