@@ -95,13 +95,14 @@ class EncodedCorpus:
 
 # %% ../book/22_fair_comparison.ipynb #ground
 @cache
-def load_encoded_corpus(corpus: str) -> EncodedCorpus:
+def load_encoded_corpus(corpus: str,
+                        language: str = "fr") -> EncodedCorpus:
     """The corpus of a setup as ids of one joint tokenizer.
 
     Training pairs with more than 100 tokens on a side are left out. In
     the test each English sentence counts once, with its first
     translation as the target and all of them as references."""
-    setup, splits = SETUPS[corpus], load_corpus(corpus)
+    setup, splits = SETUPS[corpus], load_corpus(corpus, language)
     tokenizer = SubwordTokenizer.train(
         itertools.chain(*splits["train"]), setup.vocab_size)
     encode = Translator(None, tokenizer, tokenizer).encode_pairs

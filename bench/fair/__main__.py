@@ -7,6 +7,8 @@
     python bench/fair --design rnn                                # and then the three runs
     python bench/fair tatoeba-ngrams-2000000-p0-s1 tatoeba-clock-0-p0-s1
     python bench/fair pocket-families-800-p0.006-s1               # chapter 26's models
+    python bench/fair tatoeba-random{1..24}-2017-500k-p0-w0-s4    # a random search, 24 trials
+    python bench/fair german-2017-2000k-p0.003-w0.6-s1            # English-German
 
 The rule is chapter 22's. Grounds: Tatoeba English-French, 2M target tokens (about one epoch of the
 corpus), three seeds; and the pocket corpus up to 2M. All designs of a ground have as many

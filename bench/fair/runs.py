@@ -54,7 +54,8 @@ from transformer_lit.translation import Translator
 # Where --------------------------------------------------------------------------------------------
 
 GROUNDS: dict[str, Setup] = SETUPS | {
-    "pocket": replace(SETUPS["pocket"], n_tokens=FULL, n_search_tokens=SEARCH["pocket"])
+    "pocket": replace(SETUPS["pocket"], n_tokens=FULL, n_search_tokens=SEARCH["pocket"]),
+    "german": SETUPS["tatoeba"],
 }
 # thousands of target tokens
 LOOKS = [
@@ -67,7 +68,7 @@ LOOK_PAIRS = 600
 @cache
 def corpus_of(name: str) -> EncodedCorpus:
     "Chapter 22's text of a ground in ids; long pairs don't validate either."
-    text = load_encoded_corpus(GROUNDS[name].corpus)
+    text = load_encoded_corpus(GROUNDS[name].corpus, "de" if name == "german" else "fr")
     return replace(text, valid=[pair for pair in text.valid if max(map(len, pair)) <= 100])
 
 
@@ -135,12 +136,44 @@ TIMED = list(DESIGNS)  # by the clock, in turns
 for name, bag in UNORDERED.items():
     DESIGNS[bag] = without_order(DESIGNS[name])
 
+SPACE = {  # of the random search: warmup, and what chapter 22 holds fixed
+    "warmup": (0.0, 0.03, 0.1, 0.3, 0.6, 0.9),
+    "dropout": (0.0, 0.1, 0.2, 0.3),
+    "label_smoothing": (0.0, 0.1),
+    "max_tokens": (512, 1024, 2048),
+    "beta2": (0.95, 0.98, 0.99, 0.999),
+    "eps": (1e-9, 1e-8, 1e-6),
+    "weight_decay": (0.0, 0.03, 0.1, 0.3),
+    "layers": (2, 3, 4),  # an RNN has one
+    "d_model": (64, 80, 96, 112),
+}
+
+
+def random_setting(number: int) -> dict:
+    "A trial's setting, the same for every design; the peak is log-uniform."
+    draw = np.random.default_rng(number)
+    setting = {key: draw.choice(values).item() for key, values in SPACE.items()}
+    return setting | {"peak": 0.0015 * 16 ** draw.random()}
+
+
+def drawn_design(setting: dict, base: Variant) -> Variant:
+    "A design with a trial's setting, at the same number of parameters; Adam becomes AdamW."
+    shape = {"d_ff": 512} | {key: setting[key] for key in ("dropout", "d_model")}
+    shape |= dict.fromkeys(("n_encoder_layers", "n_decoder_layers"), setting["layers"])
+    return replace(
+        base,
+        build=lambda vocab_size, sizes, n: base.build(vocab_size, sizes | shape, n),
+        optimizer=base.optimizer.replace("adamw", "adam").replace("adam", "adamw"),
+        label_smoothing=setting["label_smoothing"],
+    )
+
 
 # What ---------------------------------------------------------------------------------------------
 
 
 KINDS = "ngrams", "clock", "families"
-NAME = r"(tatoeba|pocket)-(.+)-(\d+)(k?)-p([\d.e-]+?)(?:-w([\d.]+))?-s(\d+)"
+RANDOM = re.compile(r"random(\d+)-")  # before a design: the number of a random search's trial
+NAME = r"(tatoeba|pocket|german)-(.+)-(\d+)(k?)-p([\d.e-]+?)(?:-w([\d.]+))?-s(\d+)"
 
 
 @dataclass(frozen=True)
@@ -173,7 +206,7 @@ class Job:
             raise ValueError(f"{name} is no run: as tatoeba-transformer-2000k-p0.012-w0.6-s1")
         place, design, tokens, thousands, peak, warmup, seed = match.groups()
         kind = design if design in KINDS and not warmup else "train"
-        if kind == "train" and design not in DESIGNS:
+        if kind == "train" and RANDOM.sub("", design) not in DESIGNS:
             raise ValueError(f"no design is called {design}: {', '.join(DESIGNS)}")
         design, tokens = design * (kind == "train"), int(tokens) * (1000 if thousands else 1)
         return cls(kind, place, design, tokens, float(peak), float(warmup or 0), int(seed))
@@ -238,14 +271,24 @@ def alignment_error(model: torch.nn.Module, tokenizer: SubwordTokenizer) -> floa
 def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
     "The finished trainer, begun or gone on with in `folder`. ValueError if the loss is nan."
     data, setup = corpus_of(job.ground), replace(GROUNDS[job.ground], n_tokens=job.tokens)
+    design, drawn = DESIGNS[RANDOM.sub("", job.design)], {"peak": job.peak, "warmup": job.warmup}
+    if trial := RANDOM.match(job.design):
+        drawn = random_setting(int(trial[1]))
+        design, setup = drawn_design(drawn, design), replace(setup, max_tokens=drawn["max_tokens"])
     batches = batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed)
-    design = replace(DESIGNS[job.design], warmup_ratio=job.warmup)
-    prepared = build_trainer(design, setup, len(data.tokenizer), job.peak, len(batches), job.seed)
+    design, n = replace(design, warmup_ratio=drawn["warmup"]), len(data.tokenizer)
+    prepared = build_trainer(design, setup, n, drawn["peak"], len(batches), job.seed)
+    if trial:
+        for group in prepared.optimizer.param_groups:
+            if "betas" in group:
+                group |= {"betas": (0.9, drawn["beta2"]), "eps": drawn["eps"]}
+        prepared.optimizer.parts[0].param_groups[0]["weight_decay"] = drawn["weight_decay"]
     trainer = Resumable.of(
         prepared,
         folder=folder,
         flop_every=max(2, len(batches) // 6),
-        metadata={**asdict(job), "setup": asdict(setup), "data": digest(data), **records.where()},
+        metadata={**asdict(job), "setup": asdict(setup), "data": digest(data), **records.where()}
+        | {"drawn": drawn},
     )
     trainer.config.checkpoint_every = 200
     at, held = set(look_steps(data.train, batches)), data.valid[:LOOK_PAIRS]
@@ -275,6 +318,7 @@ def train_and_score(job: Job, folder: Path) -> Made:
         **training_cost(trainer),
         "valid_loss": validation_loss(trainer.model, data.valid),
         "data": trainer.metadata["data"],
+        "drawn": trainer.metadata["drawn"],
         "curve": [[look[key] for key in ("n_labels", "cpu", "valid", "other")] for look in looks],
     }
     if not job.counts:
