@@ -11,7 +11,7 @@ export OMP_NUM_THREADS = $(THREADS)
 export PYDEVD_DISABLE_FILE_VALIDATION = 1
 
 .PHONY: help help-all execute book pages test test-fast chapter alone mutants faults replicate serve pdf epub export text notebook \
-	exercise address wheel check ci clean
+	address wheel check ci clean
 
 help:
 	@echo "make book            execute what changed and build the book"
@@ -19,7 +19,6 @@ help:
 	@echo "make chapter N=03    execute one chapter"
 	@echo "make text N=03       a chapter as text, to edit"
 	@echo "make notebook N=03   take that text back"
-	@echo "make exercise N=03   one more exercise in that text, to be filled in"
 	@echo "make export          chapters to package"
 	@echo "make check           seconds: style, directions of imports, types, notebooks as files"
 	@echo "make test-fast       under a minute on two cores: no browser, no process, no training over a second"
@@ -101,9 +100,6 @@ export: $(VENV)/ready
 
 text: $(VENV)/ready
 	@$(BIN)/python tools/text.py out $(N)
-
-exercise: $(VENV)/ready
-	@$(BIN)/python tools/text.py exercise $(N)
 
 notebook: $(VENV)/ready
 	@$(BIN)/python tools/text.py in $$(ls .run/text/$(N)*.py)

@@ -211,14 +211,6 @@ def megabytes(model: str) -> str:
     return f"{sum(part.stat().st_size for part in parts) / 1e6:.0f} MB"
 
 
-def versioned(text: str) -> str:
-    """The page with a version behind each script of its own, so that a browser takes no older one
-    from its cache; live.js hands its own to engine.js."""
-    scripts = [engine_models.ENGINE, *sorted(STATIC.glob("*.js"))]
-    version = hashlib.sha256(b"".join(path.read_bytes() for path in scripts)).hexdigest()[:16]
-    return re.sub(r'(src="\.\./_static/[\w-]+\.js)"', rf'\1?v={version}"', text)
-
-
 def ask() -> str:
     "Some sentences, translated by each of the shipped translators."
     others = {name: (shipped_translator(name), megabytes(name)) for name in SHIPPED}
@@ -265,8 +257,13 @@ def assemble() -> None:
         "size": megabytes,
         "wheel": lambda: f": {link_to(wheel, wheel.name)}",
     }
+    # with a version behind each script of its own, so that a browser takes no older one from its
+    # cache; live.js hands its own to engine.js
+    scripts = [engine_models.ENGINE, *sorted(STATIC.glob("*.js"))]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in scripts)).hexdigest()[:16]
     for page in book.glob("*.md"):
-        page.write_text(versioned(filled(read(page), makers)), encoding="utf-8")
+        text, script = filled(read(page), makers), r'(src="\.\./_static/[\w-]+\.js)"'
+        page.write_text(re.sub(script, rf'\1?v={version}"', text), encoding="utf-8")
     shutil.copy(ROOT / "CHANGELOG.md", book / "changelog.md")
     for name in "_toc.yml", "_config.yml":
         shutil.copy(ROOT / name, SITE)

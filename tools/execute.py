@@ -70,8 +70,7 @@ def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
     }
     started = time.time()
     with log.open("w") as file:
-        command = f"{sys.executable} -m pytest -p nbmake.pytest_plugin --nbmake"
-        # 300 seconds a cell: seldom a kernel loses a message, and a cell waits as long
+        command = f"{sys.executable} -m pytest -p nbmake.pytest_plugin -p polls --nbmake"
         command += f" --overwrite --nbmake-timeout=300 -c /dev/null --rootdir . {path.name}"
         streams = {"stdout": file, "stderr": file}
         child = subprocess.Popen(command.split(), cwd=work, env=environment, **streams)

@@ -45,8 +45,7 @@ SETS = {
     "avx512": ("avx512", "AVX512_CORE", "AVX512"),
 }
 FLAGS = {"avx2": "avx2", "avx512": "avx512f"}  # without it, a set would run as a lesser one
-SETTINGS = [("best", 1), ("avx2", 1), ("default", 1), ("avx512", 1), ("best", 2), ("default", 2)]
-SETTINGS += [("avx2", 2)]
+SETTINGS = [(name, 1) for name in SETS] + [("best", 2), ("default", 2), ("avx2", 2)]
 CPU = Path("/proc/cpuinfo")
 CPU_WORDS = re.findall(r"\w+", CPU.read_text("utf-8")) if CPU.exists() else []
 

@@ -1,5 +1,4 @@
-"""Notebooks as text: `text.py out NN` writes .run/text/NN_name.py, `text.py in FILE` takes it back,
-`text.py exercise NN` writes one more exercise into the text, to be filled in.
+"""Notebooks as text: `text.py out NN` writes .run/text/NN_name.py, `text.py in FILE` takes it back.
 
 The text is jupytext's py:percent. Each cell's id stands in its first line, so that ids survive
 edits; a new cell without one gets an id from its heading or its first definition. Outputs are never
@@ -61,15 +60,6 @@ def from_text(path: Path):
     return notebook
 
 
-def with_exercise(text: str, n: int) -> str:
-    "The text with one more exercise, a template to be filled in, behind the others."
-    k = len(re.findall(rf"^# ### Exercise {n}\.", text, re.M)) + 1
-    template = (Path(__file__).parent / "exercise.txt").read_text("utf-8")
-    cells = re.sub("N([._-])K", rf"{n}\g<1>{k}", template)
-    end = re.search(r"^# %% .*\n# ## (Three questions|Further reading)", text, re.M).start()
-    return text[:end] + cells + text[end:]
-
-
 def main() -> None:
     command, argument = sys.argv[1:]
     if command == "in":
@@ -81,11 +71,7 @@ def main() -> None:
         sys.exit(f"there is no chapter {argument}")
     [path] = paths
     file = ROOT / ".run" / "text" / f"{path.stem}.py"
-    text = as_text(nbformat.read(path, 4))
-    if command == "exercise":
-        text = with_exercise(file.read_text("utf-8") if file.exists() else text, int(argument))
-        file.unlink(missing_ok=True)
-    write(file, text, path)
+    write(file, as_text(nbformat.read(path, 4)), path)
 
 
 if __name__ == "__main__":
