@@ -132,9 +132,13 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
         **validation(translator, valid, loss),
         "curve": curve(),
     }
+    held = list(map(list, zip(*valid)))  # by which an epoch is chosen
+    held[1] = [[target] for target in held[1]]
     if step < steps and job.kind != "reverse":
         row["last"] = tested(translator, c.tests["tatoeba"])[0]
+        row["valid_last"] = tested(translator, held)[0]["first"]
     load_weights(run.model, read_file(best)[0])
+    row["valid_best"] = tested(translator, held)[0]["first"]
     return translator, row
 
 
