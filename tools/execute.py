@@ -20,6 +20,7 @@ import nbformat
 import stamps
 from chapters import ROOT, chapters, run_each
 
+TRACED = Path(__file__).resolve().parent / "traced"
 OUT = ROOT / ".run" / "out"
 EXACT = """\
     This check is exact: it should hold on every machine, whatever its processor. If you have
@@ -66,7 +67,7 @@ def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # half a second a chapter
         "TRANSFORMER_LIT_CI": "1",
         "TRANSFORMER_LIT_TRACE": str(trace),
-        "PYTHONPATH": f"{ROOT / 'tools/traced'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "PYTHONPATH": os.pathsep.join([str(TRACED), os.environ.get("PYTHONPATH", "")]),
     }
     started = time.time()
     with log.open("w") as file:

@@ -19,7 +19,7 @@ import pandas as pd
 import records
 import torch
 from common import Clock
-from fair import families, lengths, ngrams
+from fair import families, lengths, ngrams, tuning
 from records import Made, Resumable
 
 from litbook import word_maps
@@ -136,37 +136,6 @@ TIMED = list(DESIGNS)  # by the clock, in turns
 for name, bag in UNORDERED.items():
     DESIGNS[bag] = without_order(DESIGNS[name])
 
-SPACE = {  # of the random search: warmup, and what chapter 22 holds fixed
-    "warmup": (0.0, 0.03, 0.1, 0.3, 0.6, 0.9),
-    "dropout": (0.0, 0.1, 0.2, 0.3),
-    "label_smoothing": (0.0, 0.1),
-    "max_tokens": (512, 1024, 2048),
-    "beta2": (0.95, 0.98, 0.99, 0.999),
-    "eps": (1e-9, 1e-8, 1e-6),
-    "weight_decay": (0.0, 0.03, 0.1, 0.3),
-    "layers": (2, 3, 4),  # an RNN has one
-    "d_model": (64, 80, 96, 112),
-}
-
-
-def random_setting(number: int) -> dict:
-    "A trial's setting, the same for every design; the peak is log-uniform."
-    draw = np.random.default_rng(number)
-    setting = {key: draw.choice(values).item() for key, values in SPACE.items()}
-    return setting | {"peak": 0.0015 * 16 ** draw.random()}
-
-
-def drawn_design(setting: dict, base: Variant) -> Variant:
-    "A design with a trial's setting, at the same number of parameters; Adam becomes AdamW."
-    shape = {"d_ff": 512} | {key: setting[key] for key in ("dropout", "d_model")}
-    shape |= dict.fromkeys(("n_encoder_layers", "n_decoder_layers"), setting["layers"])
-    return replace(
-        base,
-        build=lambda vocab_size, sizes, n: base.build(vocab_size, sizes | shape, n),
-        optimizer=base.optimizer.replace("adamw", "adam").replace("adam", "adamw"),
-        label_smoothing=setting["label_smoothing"],
-    )
-
 
 # What ---------------------------------------------------------------------------------------------
 
@@ -273,16 +242,14 @@ def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
     data, setup = corpus_of(job.ground), replace(GROUNDS[job.ground], n_tokens=job.tokens)
     design, drawn = DESIGNS[RANDOM.sub("", job.design)], {"peak": job.peak, "warmup": job.warmup}
     if trial := RANDOM.match(job.design):
-        drawn = random_setting(int(trial[1]))
-        design, setup = drawn_design(drawn, design), replace(setup, max_tokens=drawn["max_tokens"])
+        drawn = tuning.random_setting(int(trial[1]))
+        design = tuning.drawn_design(drawn, design)
+        setup = replace(setup, max_tokens=drawn["max_tokens"])
     batches = batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed)
     design, n = replace(design, warmup_ratio=drawn["warmup"]), len(data.tokenizer)
     prepared = build_trainer(design, setup, n, drawn["peak"], len(batches), job.seed)
     if trial:
-        for group in prepared.optimizer.param_groups:
-            if "betas" in group:
-                group |= {"betas": (0.9, drawn["beta2"]), "eps": drawn["eps"]}
-        prepared.optimizer.parts[0].param_groups[0]["weight_decay"] = drawn["weight_decay"]
+        tuning.set_optimizer(prepared.optimizer, drawn)
     trainer = Resumable.of(
         prepared,
         folder=folder,

@@ -16,7 +16,7 @@ from transformer_lit.wmt import Experiment, StoreBatches
 @dataclass
 class MixtureExperiment(Experiment):
     """An `Experiment` on several kinds of text. Temperature 9 was best of 1, 3 and 9
-    (book/results/bench/temperature.json)."""
+    (book/results/counts/temperature.json)."""
 
     temperature: float = 9.0
     init_from: str = ""  # a trained model whose weights training starts from
