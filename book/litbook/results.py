@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -308,6 +309,25 @@ def lengths(runs: pd.DataFrame) -> tuple[float, float]:
     "Length ratio of the outputs and brevity penalty of BLEU, means over the runs."
     sums = (sum(stats)[:2] for stats in runs.counts)
     return tuple(np.mean([(a / b, brevity_penalty(a, b)) for a, b in sums], 0))
+
+
+def decoded(design: str, budget: int = FULL) -> pd.DataFrame:
+    "The runs that were decoded greedily and with six length penalties."
+    runs = select(design, budget=budget)
+    return read(runs[runs.searches.notna()])
+
+
+def by_search(runs: pd.DataFrame) -> dict:
+    "((beam size, α), part) -> BLEU, chrF2 and length ratio, a row a seed."
+    scores = defaultdict(list)
+    for beam, alpha, part, *values in chain(*runs.searches):
+        scores[(beam, alpha), part].append(values)
+    return {key: np.array(rows) for key, rows in scores.items()}
+
+
+def tuned(scores: dict) -> tuple[int, float]:
+    "Beam size and α of the highest mean BLEU on validation pairs."
+    return max((key[0] for key in scores), key=lambda x: scores[x, "valid"][:, 0].mean())
 
 
 @cache
