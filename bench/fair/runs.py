@@ -240,22 +240,22 @@ def alignment_error(model: torch.nn.Module, tokenizer: SubwordTokenizer) -> floa
 def train(job: Job, folder: Path) -> tuple[Resumable, EncodedCorpus]:
     "The finished trainer, begun or gone on with in `folder`. ValueError if the loss is nan."
     data, setup = corpus_of(job.ground), replace(GROUNDS[job.ground], n_tokens=job.tokens)
-    design, drawn = DESIGNS[RANDOM.sub("", job.design)], {"peak": job.peak, "warmup": job.warmup}
+    design, setting = DESIGNS[RANDOM.sub("", job.design)], {"peak": job.peak, "warmup": job.warmup}
     if trial := RANDOM.match(job.design):
-        drawn = tuning.random_setting(int(trial[1]))
-        design = tuning.drawn_design(drawn, design)
-        setup = replace(setup, max_tokens=drawn["max_tokens"])
+        setting = tuning.random_setting(int(trial[1]))
+        design = tuning.random_design(setting, design)
+        setup = replace(setup, max_tokens=setting["max_tokens"])
     batches = batches_for_budget(data.train, setup.max_tokens, job.tokens, job.seed)
-    design, n = replace(design, warmup_ratio=drawn["warmup"]), len(data.tokenizer)
-    prepared = build_trainer(design, setup, n, drawn["peak"], len(batches), job.seed)
+    design, n = replace(design, warmup_ratio=setting["warmup"]), len(data.tokenizer)
+    prepared = build_trainer(design, setup, n, setting["peak"], len(batches), job.seed)
     if trial:
-        tuning.set_optimizer(prepared.optimizer, drawn)
+        tuning.set_optimizer(prepared.optimizer, setting)
     trainer = Resumable.of(
         prepared,
         folder=folder,
         flop_every=max(2, len(batches) // 6),
         metadata={**asdict(job), "setup": asdict(setup), "data": digest(data), **records.where()}
-        | {"drawn": drawn},
+        | {"setting": setting},
     )
     trainer.config.checkpoint_every = 200
     at, held = set(look_steps(data.train, batches)), data.valid[:LOOK_PAIRS]
@@ -285,7 +285,7 @@ def train_and_score(job: Job, folder: Path) -> Made:
         **training_cost(trainer),
         "valid_loss": validation_loss(trainer.model, data.valid),
         "data": trainer.metadata["data"],
-        "drawn": trainer.metadata["drawn"],
+        "setting": trainer.metadata["setting"],
         "curve": [[look[key] for key in ("n_labels", "cpu", "valid", "other")] for look in looks],
     }
     if not job.counts:

@@ -27,14 +27,14 @@ def random_setting(number: int) -> dict:
     return setting | {"peak": 0.0015 * 16 ** draw.random()}
 
 
-def drawn_design(setting: dict, base: Variant) -> Variant:
+def random_design(setting: dict, base: Variant) -> Variant:
     "A design with a trial's setting, at the same number of parameters; Adam becomes AdamW."
     shape = {"d_ff": 512} | {key: setting[key] for key in ("dropout", "d_model")}
     shape |= dict.fromkeys(("n_encoder_layers", "n_decoder_layers"), setting["layers"])
     return replace(
         base,
         build=lambda vocab_size, sizes, n: base.build(vocab_size, sizes | shape, n),
-        optimizer=base.optimizer.replace("adamw", "adam").replace("adam", "adamw"),
+        optimizer="muon" if base.optimizer == "muon" else "adamw",
         label_smoothing=setting["label_smoothing"],
     )
 

@@ -132,8 +132,8 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
         **validation(translator, valid, loss),
         "curve": curve(),
     }
-    held = list(map(list, zip(*valid)))  # by which an epoch is chosen
-    held[1] = [[target] for target in held[1]]
+    # by which an epoch is chosen
+    held = [source for source, _ in valid], [[target] for _, target in valid]
     if step < steps and job.kind != "reverse":
         row["last"] = tested(translator, c.tests["tatoeba"])[0]
         row["valid_last"] = tested(translator, held)[0]["first"]

@@ -311,7 +311,7 @@ def lengths(runs: pd.DataFrame) -> tuple[float, float]:
     return tuple(np.mean([(a / b, brevity_penalty(a, b)) for a, b in sums], 0))
 
 
-def decoded(design: str, budget: int = FULL) -> pd.DataFrame:
+def runs_with_searches(design: str, budget: int = FULL) -> pd.DataFrame:
     "The runs that were decoded greedily and with six length penalties."
     runs = select(design, budget=budget)
     return read(runs[runs.searches.notna()])
@@ -325,7 +325,7 @@ def by_search(runs: pd.DataFrame) -> dict:
     return {key: np.array(rows) for key, rows in scores.items()}
 
 
-def tuned(scores: dict) -> tuple[int, float]:
+def best_search(scores: dict) -> tuple[int, float]:
     "Beam size and α of the highest mean BLEU on validation pairs."
     return max((key[0] for key in scores), key=lambda x: scores[x, "valid"][:, 0].mean())
 
