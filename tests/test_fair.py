@@ -79,7 +79,7 @@ def test_every_recorded_search_is_closed_and_the_commands_make_what_was_read(gro
 # The command --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ground", ["tatoeba", "pocket"])
+@pytest.mark.parametrize("ground", ["tatoeba", "pocket", "german"])
 def test_a_name_says_all_of_a_run(ground):
     for name, row in records.rows_of(ground).items():
         job = Job.of(name)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ["22", "23", "24", "25", "26", "26b", "A4"]
 
 
-@pytest.mark.parametrize("table", ["tatoeba", "pocket", "own"])
+@pytest.mark.parametrize("table", ["tatoeba", "pocket", "german", "own"])
 def test_a_table_is_whole(table):
     runs, names = results.load_runs(table), results.load_sentences(table).files
     assert runs.run.is_unique and {name.partition("/")[0] for name in names} <= set(runs.run)
