@@ -342,7 +342,7 @@ about: `
 25_since_2017#pre-norm-and-rmsnorm: rmsnorm or layernorm
 25_since_2017#feed-forward-activations-gelu-and-swiglu: swiglu or gelu or relu
 26_three_families: bert, t5, gpt, encoder-only, encoder-decoder, masked language model, mlm, span corruption, fill in the middle, vision transformer, non-autoregressive, pretraining objectives, mask token, bert vs gpt, which architecture, iterative decoding, infilling, classification
-26_three_families#why-a-masked-language-model-is-not-a-generative-model: can bert generate text
+26_three_families#why-masked-predictions-don-t-multiply-to-a-sentence-probability: can bert generate text
 26_three_families#attention-visibility-who-sees-whom: bert or gpt, encoder-only or decoder-only
 26b_limitations: limitations, caveats, threats to validity, small scale, does it transfer to large models, scaling laws, external validity
 A1_command_line: command line, cli, terminal, transformer-lit, train from the command line, translate from the command line, options, flags, arguments, error messages, inference, how to use
