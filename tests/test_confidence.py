@@ -1,7 +1,6 @@
 """What an answer's probability says of it: the sum over its tokens, and what it is worth on a test.
 """
 
-import json
 import math
 
 import pytest
@@ -87,19 +86,3 @@ def test_the_command_shows_it(tmp_path, monkeypatch, capsys):
     text, number = capsys.readouterr().out.rstrip("\n").split("\t")
     (said,) = confidence.translate_with_scores(translator, ["A cat."])
     assert (text, number) == (said.text, f"{100 + 5 * said.log_prob:.0f}")
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"log_probability": [-1], "chrf": [1, 2]},
-        {"log_probability": [], "chrf": []},
-        {"log_probability": ["a"], "chrf": [1]},
-        {"chrf": [1]},
-        [],
-    ],
-)
-def test_a_wrong_calibration_is_refused_by_name(wrong, tmp_path):
-    (tmp_path / "confidence.json").write_text(json.dumps(wrong))
-    with pytest.raises(ValueError, match="confidence.json"):
-        confidence.load_calibration(tmp_path)

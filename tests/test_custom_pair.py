@@ -97,7 +97,7 @@ def test_a_table_programs_quotes_are_taken_off_and_a_speakers_stay(cells, plain,
     assert read_pairs([tsv(tmp_path / "own.tsv", cells)]) == (plain or cells)
 
 
-TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx><body><tu>
+TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx xmlns="a"><body><tu>
 <tuv xml:lang="fr-CA"><seg>Oui.</seg></tuv><tuv xml:lang="EN"><prop>x</prop>
 <seg>Yes, <bpt i="1">&lt;b></bpt>you.</seg></tuv></tu></body></tmx>"""
 
@@ -106,7 +106,7 @@ TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx><body><tu>
     "name, text",
     [
         ("a.csv", '"Yes, you.";Oui.\n'),
-        ("a.csv", 'id,fr,en\n1,Oui.,"Yes, you."\n'),
+        ("a.csv", 'id,fr,en,en-url\n1,Oui.,"Yes, you.",x\n'),
         ("a.json", '{"id": 1, "translation": {"fr": "Oui.", "en": "Yes, you."}}\n\n'),
         ("a.tmx", TMX),
     ],

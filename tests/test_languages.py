@@ -68,13 +68,13 @@ def test_planted_faults_are_named_and_few_others(spoil, reason):
     assert sum(map(bool, reasons)) - right <= 0.02 * len(clean)
 
 
-@pytest.mark.parametrize("every", [2, 10])
-def test_pairs_in_the_other_direction_are_found_one_by_one(every):
-    straight = pairs(600)
-    others = [n % every == 1 for n in range(600)]
+@pytest.mark.parametrize("every, first, tags", [(2, 1, "xy"), (10, 1, "xy"), (2, 0, ("en", "fr"))])
+def test_pairs_in_the_other_direction_are_found_one_by_one(every, first, tags):
+    straight = pairs(600) if first else data.load_corpus("pocket")["train"][:600]
+    others = [n % every == first for n in range(600)]
     mixed = [pair[:: -1 if other else 1] for pair, other in zip(straight, others)]
-    assert sum(a == b for a, b in zip(swapped_pairs(mixed), others)) > 590
-    assert not any(swapped_pairs(straight))
+    assert sum(a == b for a, b in zip(swapped_pairs(mixed, *tags), others)) > 590
+    assert not any(swapped_pairs(straight, *tags))
 
 
 def test_a_clean_text_loses_next_to_nothing():

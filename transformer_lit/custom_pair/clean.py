@@ -3,6 +3,7 @@
 # Nothing here knows which languages these are. Lengths are compared in characters, because not
 # every script has spaces between words; the corpus itself says how many characters of one language
 # are as much as one of the other.
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -114,8 +115,7 @@ def matching_key(sentence: str) -> str:
     letters = "".join(
         c
         for c in unicodedata.normalize("NFKD", sentence.casefold())
-        if unicodedata.category(c)[0] not in "PZ"
-        and unicodedata.category(c) not in ("Mn", "Cf", "Cc")
+        if not re.match("[PZ]|Mn|C[cf]", unicodedata.category(c))
     )
     return letters or sentence  # a line of marks alone is its own
 
@@ -154,10 +154,13 @@ def separate_targets(splits: Splits) -> tuple[Splits, list[TextPair]]:
 def reject_held_out(judged: JudgedPairs, splits: Splits) -> JudgedPairs:
     """More pairs for training: those are left out, too, that training already has, and those with
     a sentence of validation or test on either side."""
-    train, held_out = set(splits["train"]), [
-        {matching_key(pair[side]) for name in ("valid", "test") for pair in splits[name]}
-        for side in (0, 1)
-    ]
+    train, held_out = (
+        set(splits["train"]),
+        [
+            {matching_key(pair[side]) for name in ("valid", "test") for pair in splits[name]}
+            for side in (0, 1)
+        ],
+    )
 
     def reason(pair: TextPair) -> str:
         if pair in train:
@@ -216,7 +219,8 @@ def prepare_pairs(
             raise ValueError(
                 f"no pair of {names_of(paths)} is left after cleaning:"
                 f" {rejection_summary(counts) or 'there is no line'}"
-                + findings.ADVICE["too"] * ("too long" in counts)
+                + findings.ADVICE["too"]
+                * ("too long" in counts)
             )
         return [pair for pair, reason in judged if not reason]
 
@@ -226,10 +230,10 @@ def prepare_pairs(
         if likely != declared:
             raise ValueError(
                 f"column {n + 1} of {names_of(paths)} looks like {likely}, and --languages says"
-                f" {declared}: give the languages in the order of the columns (--reverse translates"
-                " into the first), or --no-langid-filter if that's right"
+                f" {declared}: keep two columns, give their languages in order (--reverse for the"
+                " other direction), or --no-langid-filter if that's right"
             )
-    swapped = swapped_pairs(pairs) if by_language else []
+    swapped = swapped_pairs(pairs, *languages) if by_language else []
     pairs = [pair[:: -1 if turn else 1] for pair, turn in zip(pairs, swapped)] or pairs
     judged = reject_pairs(pairs, by_language)
     counts, more_counts, excluded = count_reasons(pairs, judged), {}, []

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -29,11 +30,11 @@ MIN_Z = 6.0  # standard errors by which lines must go together better with their
 
 
 def decode_twice(text: str) -> str:
-    "UTF-8 that was read as Windows' Latin text and saved as UTF-8 again, put right; else the text."
-    try:
-        return text.encode("cp1252").decode("utf-8")
-    except UnicodeError:
-        return text
+    "UTF-8 that was read as Latin text and saved as UTF-8 again, put right; else the text."
+    for codec in ("cp1252", "latin-1") * bool(re.search("[ÂÃÄÅÎÏÐÑâ]", text)):
+        with suppress(UnicodeError):
+            return text.encode(codec).decode()
+    return text
 
 
 def shifted_lines(pairs: Sequence[TextPair]) -> list[str]:

@@ -25,7 +25,7 @@ LANGUAGE_NAMES = dict(
     name.split(":")
     for name in """english:en anglais:en englisch:en french:fr français:fr französisch:fr german:de
     deutsch:de allemand:de spanish:es español:es italian:it italiano:it dutch:nl nederlands:nl
-    portuguese:pt português:pt""".split()
+    portuguese:pt português:pt src:source text:source tgt:target translation:target""".split()
 )
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 NO_TEXT = "bpt", "ept", "it", "note", "ph", "prop", "ut"  # elements of TMX: formatting, remarks
@@ -45,6 +45,7 @@ def suffix_of(path: Path) -> str:
 def find_columns(names: Iterable[str], languages: Sequence[str]) -> list[str]:
     """The two of these names that a pair's texts have: the languages, with or without a country, or
     source and target. Empty if they aren't there."""
+    names = sorted(names, key=len)[::-1]  # of source and source_lang the shorter is meant
     short = {re.split("[-_ ]", name.strip().casefold())[0]: name for name in names}
     short |= {LANGUAGE_NAMES.get(key, key): name for key, name in short.items()}
     for pair in languages, COLUMNS:
@@ -60,6 +61,7 @@ def tmx_rows(content: bytes) -> Iterable[dict]:
     "The units of a translation memory, {language: text}. ValueError for entities of its own."
     if b"<!ENTITY" in content.replace(b"\0", b""):  # a few of them unpack to gigabytes; UTF-16, too
         raise ValueError("it declares entities")
+    content = re.sub(rb'\sxmlns="[^"]*"', b"", content)
     for unit in ElementTree.fromstring(content).iter("tu"):
         row = {}
         for variant in unit.iter("tuv"):
@@ -77,11 +79,11 @@ def named_rows(path: Path, kind: str) -> list[dict[str, str]]:
     try:
         if kind == "tmx":
             return [*tmx_rows(content)]
-        rows = [json.loads(line) for line in content.split(b"\n") if line.strip()]
-        if not all(isinstance(row, dict) for row in rows):
-            raise ValueError("a line holds something else")
-        return [row.get("translation", row) for row in rows]
-    except (SyntaxError, ValueError) as error:
+        # as one text, for an error then names the line
+        lines = filter(str.strip, content.decode("utf-8-sig").split("\n"))
+        rows = json.loads("[%s]" % ",\n".join(lines))
+        return [x if isinstance(x := row.get("translation"), dict) else row for row in rows]
+    except (SyntaxError, ValueError, AttributeError) as error:  # a row that is no object
         words = "TMX" if kind == "tmx" else "JSON with one object on each line"
         raise ValueError(f"{path} is no {words} ({error})") from None
 
@@ -100,7 +102,7 @@ def is_table_program(lines: Sequence[str]) -> bool:
 def read_table(path: Path, is_csv: bool) -> list[list[str]]:
     "The cells of a TSV or a CSV. ValueError for a quote that a table program never closed."
     lines, delimiter = list(read_lines(path)), "\t"
-    if is_garbled("".join(lines[:1])):  # UTF-16, which `require_sentences` names
+    if all(map(is_garbled, lines[:9])):  # UTF-16, which `require_sentences` names
         return [[line, line] for line in lines]
     if is_csv:  # what stands in the most lines
         delimiter = max("\t;,", key=lambda mark: sum(mark in line for line in lines))
@@ -112,8 +114,8 @@ def read_table(path: Path, is_csv: bool) -> list[list[str]]:
         return list(reader)
     except csv.Error:
         raise ValueError(
-            f"a cell that ends in line {reader.line_num} of {path} opens a quote and doesn't"
-            " close it: mend it in the table, and save it again"
+            f"a cell that ends in line {reader.line_num} of {path} has a quote that isn't closed,"
+            " or text behind the closing one: mend it, or call it .tsv if columns have tabs between"
         ) from None
 
 

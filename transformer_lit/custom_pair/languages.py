@@ -49,7 +49,7 @@ def likely_language(lines: Iterable[str], declared: str) -> str:
     words = Counter(word for line in lines for word in line.casefold().split())
     known = {tag: [words[word] for word in common.split()] for tag, common in COMMON_WORDS.items()}
     best = max(known, key=lambda tag: sum(known[tag]))
-    clear = sum(map(bool, known[best])) > 3 and 20 * sum(known[best]) > words.total()
+    clear = sum(map(bool, known[best])) > 1 and 20 * sum(known[best]) > words.total()
     if declared in known and clear and sum(known[best]) > 3 * sum(known[declared]):
         return best
     return declared
@@ -189,15 +189,15 @@ def order_margins(pairs: Sequence[TextPair], models: Sequence[CharacterModel]) -
 
 def columns_look_swapped(pairs: Sequence[TextPair], reference: Sequence[TextPair]) -> bool:
     """Are most of these pairs surely likelier with their sides swapped, by the letters of
-    `reference`'s columns? False if few are long enough."""
-    judged = [pair for pair in take_evenly(pairs, 1000) if all(map(is_long_enough, pair))]
-    margins = order_margins(judged, column_models(reference))
-    return len(judged) >= 10 and median(margins) < -2 * MARGIN
+    `reference`'s columns? False if they are few."""
+    margins = order_margins(take_evenly(pairs, 1000), column_models(reference))
+    return len(pairs) >= 10 and median(margins) < -2 * MARGIN
 
 
-def swapped_pairs(pairs: Sequence[TextPair]) -> list[bool]:
+def swapped_pairs(pairs: Sequence[TextPair], source: str, target: str) -> list[bool]:
     """True for each pair whose languages surely stand in the other order, where over MIN_SWAPPED
-    and a 33rd do; the usual order is that of two thirds, else that of the first pair.
+    and a 33rd do. Which order is right the COMMON_WORDS of both languages tell; without them
+    it is that of two thirds, else that of the first pair.
 
     Both columns hold both languages then, and models of the columns tell nothing. So models are
     made of pairs that the commonest three letters of one language alone have put in order."""
@@ -214,7 +214,12 @@ def swapped_pairs(pairs: Sequence[TextPair]) -> list[bool]:
     ]
     models = column_models(ordered)
     order = [margin > 0 for margin in order_margins(sample, models) if abs(margin) > SURE]
-    if min(sum(order), len(order) - sum(order)) <= max(MIN_SWAPPED, len(sample) / 33):
-        return [False] * len(pairs)
-    sign = 1 if 3 * sum(order) > (2 - order[0]) * len(order) else -1
-    return [sign * margin < -SURE for margin in order_margins(pairs, models)]
+    both = min(sum(order), len(order) - sum(order)) > max(MIN_SWAPPED, len(sample) / 33)
+    sign = 1 if 3 * sum(order) > (2 - sum(order[:1])) * len(order) else -1
+    margins = order_margins(pairs, models)
+    for usual in (sign, -sign) * both:
+        swapped = [usual * margin < -SURE for margin in margins]
+        first = (pair[0] for pair, turn in zip(pairs, swapped) if turn)
+        if likely_language(first, source) == target or not {source, target} <= {*COMMON_WORDS}:
+            return swapped
+    return [False] * len(pairs)

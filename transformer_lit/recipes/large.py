@@ -35,7 +35,7 @@ from transformer_lit.runtime.devices import (
     resolve_precision,
 )
 from transformer_lit.runtime.distributed import init_process_group, run_on_main, world_size
-from transformer_lit.runtime.memory import matmul_flops, peak_memory_mb
+from transformer_lit.runtime.throughput import matmul_flops
 from transformer_lit.schedule import linear_lr
 from transformer_lit.training import Trainer, validation_loss
 from transformer_lit.translation import Translator
@@ -189,7 +189,6 @@ def conclude(
         accumulation_steps=config.accumulation_steps,
         processes=world_size(),
         matmul_per_second=matmul_flops(device, config.precision),
-        own_megabytes=peak_memory_mb(),
     )
 
 

@@ -24,7 +24,6 @@ from transformer_lit.data import clean_pairs, sentence_key, normalize_text, excl
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.recipes.training_sets import find_training_set
 from transformer_lit.runtime.batches import prefetch
-from transformer_lit.runtime.memory import peak_memory_mb
 from transformer_lit.tokenization import SubwordTokenizer
 
 CHUNK = 4096  # pairs
@@ -168,7 +167,6 @@ def write_store(
             "learning_seconds": learned - started,
             "encoding_seconds": seconds,
             "pairs_per_second": counts["given"] / seconds,
-            "own_megabytes": peak_memory_mb(),
         },
     }
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from transformer_lit.corpora.texts import INVISIBLE
+
 
 def input_lines(sentences: Sequence[str], file: Path | None) -> Iterator[str]:
     "What was typed, or the lines of a file or of stdin; ValueError for what isn't UTF-8."
@@ -15,7 +17,8 @@ def input_lines(sentences: Sequence[str], file: Path | None) -> Iterator[str]:
     with open(file, "rb") if file else sys.stdin.buffer as lines:
         for n, line in enumerate(lines, 1):
             try:
-                yield line.decode("utf-8-sig" if n == 1 else "utf-8").strip()
+                line = line.replace(b"\0", b"\xff")  # no text has a zero byte
+                yield line.decode("utf-8" + "-sig" * (n == 1)).strip()
             except UnicodeDecodeError:
                 name = file or "standard input"
                 raise ValueError(f"line {n} of {name} isn't UTF-8: convert it first") from None
@@ -35,6 +38,7 @@ def translate_lines(translate: Callable, lines: Iterable[str], size: int = 256) 
     line without a letter or a digit comes back as it is."""
     lines = iter(lines)
     while batch := list(islice(lines, size)):
-        answers = iter(translate([line for line in batch if any(map(str.isalnum, line))]))
+        spoken = (line for line in batch if any(map(str.isalnum, line)))
+        answers = iter(translate([INVISIBLE.sub("", line) for line in spoken]))
         for line in batch:
             yield next(answers) if any(map(str.isalnum, line)) else line

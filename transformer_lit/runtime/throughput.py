@@ -1,19 +1,7 @@
-"""Peak memory, and the matrix-product throughput of a device (FLOP/s)."""
-
-import contextlib
-from pathlib import Path
+"""The matrix-product throughput of a device (FLOP/s)."""
 
 import torch
 from torch.utils.benchmark import Timer
-
-
-def peak_memory_mb() -> int | None:
-    "Most megabytes that this process held so far, as Linux counts them; None elsewhere."
-    # not ru_maxrss: it counts what the process that started this one held
-    with contextlib.suppress(OSError):
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) // 1000
-    return None
 
 
 def matmul_flops(device: torch.device, precision: str) -> float:
