@@ -80,8 +80,11 @@ def check_archive(path: Path) -> None:
 
 def open_text(path: Path):
     "A text as it stands, or unpacked from .gz or .xz, as an open binary file."
-    opener = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix.lower(), open)
-    return opener(path, "rb")
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rb")
+    if path.suffix.lower() == ".xz":
+        return lzma.open(path, "rb")
+    return open(path, "rb")
 
 
 def text_lines(file) -> Iterator[str]:
