@@ -154,13 +154,10 @@ def separate_targets(splits: Splits) -> tuple[Splits, list[TextPair]]:
 def reject_held_out(judged: JudgedPairs, splits: Splits) -> JudgedPairs:
     """More pairs for training: those are left out, too, that training already has, and those with
     a sentence of validation or test on either side."""
-    train, held_out = (
-        set(splits["train"]),
-        [
-            {matching_key(pair[side]) for name in ("valid", "test") for pair in splits[name]}
-            for side in (0, 1)
-        ],
-    )
+    train, held_out = set(splits["train"]), [
+        {matching_key(pair[side]) for name in ("valid", "test") for pair in splits[name]}
+        for side in (0, 1)
+    ]
 
     def reason(pair: TextPair) -> str:
         if pair in train:
@@ -219,8 +216,7 @@ def prepare_pairs(
             raise ValueError(
                 f"no pair of {names_of(paths)} is left after cleaning:"
                 f" {rejection_summary(counts) or 'there is no line'}"
-                + findings.ADVICE["too"]
-                * ("too long" in counts)
+                + findings.ADVICE["too"] * ("too long" in counts)
             )
         return [pair for pair, reason in judged if not reason]
 
