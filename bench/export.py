@@ -22,11 +22,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.data import load_corpus, load_test_set
 from transformer_lit.evaluation import sacrebleu_scores
 from transformer_lit.masks import PAD
-from transformer_lit.serving.ctranslate import (
-    QUANTIZATIONS,
-    engine_answers,
-    export,
-)
+from transformer_lit.serving.ctranslate import engine_answers, export
 from transformer_lit.batching import collate
 from transformer_lit.translation import Translator, translate_ids, clean_input
 
@@ -115,7 +111,9 @@ def main():
         n = 40 if o.small else 1000
         pairs = load_corpus("pocket")["test"][:200] if name == "pocket" else try_it()
         with tempfile.TemporaryDirectory() as home:
-            folders = {q: export(translator, Path(home) / q, q) for q in QUANTIZATIONS}
+            folders = {
+                q: export(translator, Path(home) / q, q) for q in ("float32", "bfloat16", "int8")
+            }
             engines = {q: open_engine(folder) for q, folder in folders.items()}
             rows += compare(translator, name, pairs, folders, engines)
             english, references = load_test_set(name.removesuffix("-fr"), "fr")

@@ -68,14 +68,6 @@ def test_groups_and_calibration():
     assert [worth(v) for v in (-9, -4, -3.5, -1.5, 0)] == [10, 10, 17.5, 57.5, 90]
 
 
-def test_a_calibration_comes_back(tmp_path):
-    with pytest.raises(FileNotFoundError, match="probabilities"):
-        confidence.load_calibration(tmp_path)
-    worth = Calibration([-2.0, -1.0], [20.0, 60.5])
-    confidence.save_calibration(worth, tmp_path)
-    assert confidence.load_calibration(tmp_path) == worth
-
-
 def test_the_command_shows_it(tmp_path, monkeypatch, capsys):
     translator = translators.joint()
     monkeypatch.setattr(cli, "load_translator", lambda *_: (translator, tmp_path))

@@ -195,7 +195,7 @@ def run_translate(
 
         def translate(lines):
             scored = confidence.translate_with_scores(translator, lines, **search)
-            return [f"{t.text}\t{expected_chrf(t.log_prob):.0f}" if t.text else "" for t in scored]
+            return [f"{t.text}\t{expected_chrf(t.log_prob):.0f}" for t in scored]
 
     if terms:
         translate = with_glossary(translate, terms)
@@ -203,8 +203,8 @@ def run_translate(
         answers = translate_lines(translate, typed_lines(), size=1)
     else:
         answers = translate_lines(translate, input_lines(sentences, file))
-    for answer in answers:
-        print(answer, flush=True)
+    for answer in answers:  # a line of marks alone has an empty second column
+        print(answer + "\t" * (show_confidence and "\t" not in answer), flush=True)
     return 0
 
 
@@ -225,7 +225,7 @@ def run_evaluate(test_set=None, output=None, model=None, beam_size=4, device="au
     own = (folder / own_report.TEST).is_file()
     test_set = test_set or ("own" if own else "tatoeba")
     output = output or Path(f"scores-{test_set}.json")
-    if output.suffix != ".json" or output.is_dir() or not os.access(output.parent, os.W_OK):
+    if output.suffix != ".json" or not os.access(output.parent, os.W_OK):
         raise ValueError(f"{output} can't be written: name a .json file in a folder that is there")
     if test_set == "own":
         if not own:
@@ -294,7 +294,7 @@ def exit_status(run: Callable[[], int]) -> int:
         return INTERRUPTED
     except ModuleNotFoundError as error:
         message = f"{error.name} is missing: pip install {error.name}"
-    except (OSError, ValueError, MemoryError, EOFError, RecursionError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         message = re.sub(r"\[Errno \d+\] ", "", str(error)) or "out of memory"
         if isinstance(error, OSError) and error.filename is not None:
             message = f"{error.filename}: {str(error.strerror).lower()}"

@@ -173,8 +173,8 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     export.add_argument("output", **folder, help="a new folder")
     export.add_argument(
         "--quantization",
-        metavar="TYPE",
-        help="weight precision: float32 (default), bfloat16 or int8",
+        choices=["float32", "bfloat16", "int8"],
+        help="weight precision (default: float32)",
     )
 
     doctor = command("doctor", "Test a Transformer of your own for silent bugs.")

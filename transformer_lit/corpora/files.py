@@ -65,7 +65,7 @@ def read_json(path: Path) -> dict:
     "The object in a JSON file. ValueError names the file if it holds something else."
     try:
         record = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(record, dict):
         raise ValueError(f"{path} holds JSON, and not an object")

@@ -176,8 +176,8 @@ def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> list[TextPair
     excluded = [pair for pair in train if tuple(map(matching_key, pair)) in listed]
     if not 0 < len(excluded) < len(train):
         raise ValueError(
-            f"the {len(lines):,} lines of {names_of(paths)} list {'all' if excluded else 'none'} of"
-            " the training pairs: keep those that you doubt of a low_confidence.tsv, which comes"
+            f"the {len(lines):,} lines of {names_of(paths)} list none of the training pairs, or"
+            " all: keep those that you doubt of a low_confidence.tsv, which comes"
             " from a translator of the same pairs, in the same direction"
         )
     return excluded
@@ -247,6 +247,7 @@ def prepare_pairs(
     if train_only:
         pairs = read_pairs(train_only, languages)
         judged_more = reject_pairs(pairs, by_language)
+        notes += findings.corpus_notes(pairs, judged_more, int(not reverse))
         usable = [pair for pair, reason in judged_more if not reason]
         if columns_look_swapped(usable, splits["train"]):
             raise ValueError(

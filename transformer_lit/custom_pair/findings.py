@@ -27,31 +27,37 @@ PATTERNS = {
 
 
 MIN_Z = 6.0  # standard errors by which lines must go together better with their neighbors
+MIN_CORRELATION = 0.1  # of the lengths of two sides; short everyday sentences have 0.3 and more
 
 
 def decode_twice(text: str) -> str:
     "UTF-8 that was read as Latin text and saved as UTF-8 again, put right; else the text."
     for codec in ("cp1252", "latin-1") * bool(re.search("[ÂÃÄÅÎÏÐÑâ]", text)):
         with suppress(UnicodeError):
-            return text.encode(codec).decode()
+            return decode_twice(text.encode(codec).decode())
     return text
 
 
 def shifted_lines(pairs: Sequence[TextPair]) -> list[str]:
-    "From which line on the lengths of sentences go together better with those of neighbors."
+    "From which line on the lengths of sides go together better with neighbors'; or that none do."
     lengths = np.log1p([[len(side) for side in pair] for pair in pairs])
     left, right = ((lengths - lengths.mean(0)) / (lengths.std(0) + 1e-9)).T
     notes = []
-    for lag, place in (1, "below"), (-1, "above"):
+    for lag in range(-3, 4):
         gain = left * (np.roll(right, -lag) - right)
         total = gain.cumsum()
         end = (total - np.minimum.accumulate(total)).argmax()
         start = total[: end + 1].argmin()
         if total[end] - total[start] > MIN_Z * np.sqrt(np.square(gain[start : end + 1]).sum()):
             notes.append(
-                f"from about line {start + 2:,} to {end + 1:,} translations seem to stand one line"
-                f" {place} their sentences, as the lengths tell: one side lacks a line there"
+                f"from about line {start + 2:,} to {end + 1:,} translations seem to stand"
+                f" {abs(lag)} line(s) {'below' if lag > 0 else 'above'} their sentences, as the"
+                " lengths tell: one side lacks something there"
             )
+    if len(pairs) >= 100 and (left * right).mean() < MIN_CORRELATION and not notes:
+        notes.append(
+            "the lengths of the two sides don't go together: was one of them sorted or shuffled?"
+        )
     return notes
 
 

@@ -190,10 +190,7 @@ class Run:
         "Drop what was logged after the checkpoint. ValueError if even that isn't there."
         path = self.folder / LOG
         lines = path.read_text("utf-8", "replace").splitlines()[:length] if path.exists() else []
-        try:
-            self.entries[:] = map(json.loads, lines)
-        except ValueError as error:
-            raise ValueError(f"{path} is no log of a training ({error})") from None
+        self.entries[:] = map(json.loads, lines)
         if len(lines) < length:
             raise ValueError(f"{path} has {len(lines)} lines, and the checkpoint counts {length}")
         if self.writes:

@@ -33,7 +33,6 @@ from transformer_lit.translation import (
     split_long_text,
 )
 
-QUANTIZATIONS = ("float32", "bfloat16", "int8")
 # positions in the table: there the engine cuts a source, and an answer has at most 256 unless it is
 # told otherwise
 N_POSITIONS = 1024
@@ -144,15 +143,11 @@ def export(
     """Write a folder for ctranslate2.Translator, atomically; returns its path.
 
     bfloat16 is for GPUs: a CPU computes with it in float32. `card` is copied as README.md, if it is
-    there. Raises FileExistsError if `folder` isn't empty, ValueError for an unknown quantization or
-    a model that the engine doesn't have."""
+    there. Raises FileExistsError if `folder` isn't empty, ValueError for a model that the engine
+    doesn't have."""
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already: name a new folder")
-    if quantization not in QUANTIZATIONS:
-        raise ValueError(
-            f"quantization {quantization!r}: choose one of " + ", ".join(QUANTIZATIONS)
-        )
     spec = build_spec(translator)
     folder.parent.mkdir(parents=True, exist_ok=True)
     # a full disk or Ctrl-C leaves nothing
