@@ -46,5 +46,5 @@ def fused_attention(
             query, key, value, dropout_p=dropout_p)
     has_key = mask.any(-1, keepdim=True)  # (..., T, 1)
     output = F.scaled_dot_product_attention(
-        query, key, value, mask | ~has_key, dropout_p)  # (..., T, K_v)
+        query, key, value, mask | ~has_key, dropout_p)  # (..., T, d_v)
     return output.masked_fill(~has_key, 0.0)

@@ -77,8 +77,8 @@ def compute_attention(translator, pairs: Iterable[tuple[str, str]]):
     """The attention weights of a translator on pairs of sentences.
 
     Returns kind -> (N, B, H, T, S), source ids (B, S) and target ids
-    (B, T + 1), BOS and EOS included: row t has read target[:, t] and
-    says target[:, t + 1]. Leaves the model in evaluation mode."""
+    (B, T + 1), BOS and EOS included: row t has the input target[:, t]
+    and predicts target[:, t + 1]. Leaves the model in evaluation mode."""
     model = translator.model.eval()
     device = next(model.parameters()).device
     source, target = (ids.to(device) for ids in

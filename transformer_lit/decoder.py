@@ -65,7 +65,7 @@ def initial_cache(self, memory: Tensor) -> LayerCache:
 @patch_to(DecoderLayer)
 def step(self, x: Tensor, cache: LayerCache,
          source_mask: Tensor | None = None) -> tuple[Tensor, LayerCache]:
-    "The next tokens x (B, T, D); B may be k hypotheses of each source."
+    "Next tokens x (B, T, D), causal if T = 1; B may be k per source."
     def self_attention(y: Tensor) -> Tensor:
         nonlocal cache
         cache = cache.append(*self.self_attention.project_keys_values(y, y))

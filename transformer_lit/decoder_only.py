@@ -94,7 +94,7 @@ class DecoderOnlyLayer(EncoderLayer):
     def initial_cache(self, x: Tensor) -> LayerCache:
         "Empty, with the batch size of x (B, T, D); no encoder output."
         keys, values = self.self_attention.project_keys_values(
-            x[:, :0], x[:, :0])  # two of (B, H, 0, K)
+            x[:, :0], x[:, :0])  # two of (B, H, 0, d_head)
         return LayerCache(keys, values, keys, values)
 
     def step(self, x: Tensor, cache: LayerCache,

@@ -49,9 +49,9 @@ def chunked_loss_backward(hidden: Tensor, labels: Tensor, loss_fn: Callable,
     """Backward pass of a loss in chunks of positions; returns the loss.
 
     hidden (..., D), labels (...); loss_fn((n, D), (n,)) is the summed
-    loss of n positions. Gradients as from (loss_fn(hidden, labels) /
-    normalizer).backward(), with the logits of chunk_size positions at
-    a time (None: 512, or 4,096 on a GPU)."""
+    loss of n positions and must ignore PAD. Gradients as from (loss_fn(
+    hidden, labels) / normalizer).backward(), with the logits of
+    chunk_size positions at a time (None: 512, or 4,096 on a GPU)."""
     chunk_size = chunk_size or (4096 if hidden.is_cuda else 512)
     x, labels = hidden.detach().flatten(0, -2), labels.flatten()
     mask = slice(None) if hidden.is_cuda else labels != PAD

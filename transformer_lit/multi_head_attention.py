@@ -38,7 +38,7 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor,
                 mask: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """(B, T, D), two of (B, S, D) -> (B, T, D), weights (B, H, T, S).
+        """(B, T, D), two of (B, S, D) -> (B, T, D), weights as of attend.
 
         Or two of (B, H, S, d_head), if keys and values are projected."""
         if key.ndim == 3:

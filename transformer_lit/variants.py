@@ -143,7 +143,7 @@ class RotaryAttention(MultiHeadAttention):
 
     def attend(self, queries: Tensor, keys: Tensor, values: Tensor,
                mask: Tensor | None = None):
-        "As of `MultiHeadAttention`: (B, H, T, K), weights (B, H, T, S)."
+        "Output (B, H, T, d_head), weights as of `MultiHeadAttention`."
         past = keys.size(2) - queries.size(2)
         return super().attend(apply_rotary(queries, past),
                               apply_rotary(keys), values, mask)
