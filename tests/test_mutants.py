@@ -35,6 +35,6 @@ def test_words_imports_and_defaults_are_left_alone(source):
 
 def test_each_reason_is_of_a_line_that_is_there():
     for path in (ROOT / "book").glob("??_*.ipynb"):
-        source = json.loads(path.read_text("utf-8"))["cells"]
+        source = json.loads(path.read_bytes())["cells"]
         text = "".join(line for cell in source for line in cell["source"])
         assert not [line for line, _ in known(path.name[:2]) if line != "*" and line not in text]
