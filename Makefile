@@ -20,8 +20,8 @@ help:
 	@echo "make text N=03       a chapter as text, to edit"
 	@echo "make notebook N=03   take that text back"
 	@echo "make export          chapters to package"
-	@echo "make check           seconds: style, directions of imports, types, notebooks as files"
-	@echo "make test-fast       under a minute on two cores: no browser, no process, no training over a second"
+	@echo "make check           seconds: style, imports, types, notebooks, budgets, words"
+	@echo "make test-fast       under a minute on two cores: no browser, no process, no test over three seconds"
 	@echo "make test            the book, every chapter, every test"
 	@echo "make clean           remove what was made (ALL=1: also the environment and all of .run: edited chapters, runs of hours)"
 	@echo "make help-all        the other targets"
@@ -30,7 +30,7 @@ help-all: help
 	@echo
 	@echo "make pdf             the built book on A4: _build/paper/the-literate-transformer.pdf; wants Chromium"
 	@echo "make epub            the built book for an e-reader, beside it"
-	@echo "make wheel           the package as one file, in dist/"
+	@echo "make wheel           both wheels and mixture-fr.zip, in a new dist/"
 	@echo "make alone           each chapter as Colab runs it: an empty folder, the notebook, the wheel; 1 GB, and the time of all chapters"
 	@echo "make ci              what the README says, on a clean checkout: make clean, then make test"
 	@echo "make faults          plant faults in the package and see the tests find them"
@@ -102,7 +102,7 @@ text: $(VENV)/ready
 	@$(BIN)/python tools/text.py out $(N)
 
 notebook: $(VENV)/ready
-	@$(BIN)/python tools/text.py in $$(ls .run/text/$(N)*.py)
+	@$(BIN)/python tools/text.py in $$(ls .run/text/$(N)_*.py)
 
 address: $(VENV)/ready
 	@$(BIN)/python tools/address.py $(URL)

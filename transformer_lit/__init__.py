@@ -1,3 +1,3 @@
 """The Literate Transformer: the package that the book's notebooks export"""
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
