@@ -24,7 +24,6 @@ def machine(monkeypatch):
     [
         (["cuda", "mps"], "auto", "cuda"),
         (["mps"], "auto", "cpu"),
-        ([], "auto", "cpu"),
         (["cuda", "mps"], "cpu", "cpu"),
         (["cuda", "mps"], "mps", "mps"),
         ([], "cuda", None),

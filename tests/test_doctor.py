@@ -161,7 +161,8 @@ class GPT(nn.Module):
         bias = torch.full((T, T), -math.inf).triu(1)
         if self.alibi:
             distance = torch.arange(T)[:, None] - torch.arange(T)
-            bias = bias - distance.clamp(min=0) * torch.tensor([1.0, 0.5, 0.2, 0.1])[:, None, None]
+            slopes = torch.tensor([1.0, 0.5, 0.2, 0.1])
+            bias = bias - torch.einsum("h,ts->hts", slopes, distance.clamp(min=0).float())
         y = F.scaled_dot_product_attention(q, k, v, bias, enable_gqa=self.n_key_heads < 4)
         return block["proj"](y.transpose(1, 2).reshape(B, T, D))
 
@@ -687,7 +688,7 @@ class Hidden(nn.Module):
     [(Masked(), "logits=lambda source, target: model(source, target, ...)"), (Hidden(), "7")],
 )
 def test_what_cannot_be_guessed_is_said_with_what_to_write(model, words):
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(ValueError) as caught:
         examine(model, vocab_size=V)
     assert words in str(caught.value)
 

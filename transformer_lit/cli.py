@@ -293,14 +293,14 @@ def exit_status(run: Callable[[], int]) -> int:
         print(f"\ntransformer-lit: {str(stop) or 'interrupted'}", file=sys.stderr)
         return INTERRUPTED
     except ModuleNotFoundError as error:
-        message = f"{error.name} is missing: pip install {error.name}"
+        message = f"{error.name} is missing: if it is a package, pip install {error.name}"
     except (OSError, ValueError, MemoryError) as error:
         message = re.sub(r"\[Errno \d+\] ", "", str(error)) or "out of memory"
         if isinstance(error, OSError) and error.filename is not None:
             message = f"{error.filename}: {str(error.strerror).lower()}"
     except Exception as error:
         spoilt = type(error) is Exception  # of a file, by tokenizers
-        if not spoilt and "out of memory" not in str(error):
+        if not spoilt and not re.search("out of memory|to allocate", str(error)):
             raise
         message = str(error) if spoilt else "out of memory; on a GPU, try --device cpu"
     print(f"transformer-lit: {' '.join(message.split())}", file=sys.stderr)

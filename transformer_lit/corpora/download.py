@@ -90,8 +90,8 @@ def download(urls: Sequence[str], path: Path, validate: Validate) -> Path:
     advice = "What came is kept for the next try. " if part.exists() else ""
     raise FileNotFoundError(
         f"{path.name} could not be fetched from {' or '.join(failures) or 'anywhere'}. {advice}"
-        f"Download it yourself and put it at {path}, or set TRANSFORMER_LIT_DATA to a folder that"
-        f" holds {path.parent.name}/{path.name}."
+        f"Download it yourself and put it at {path}, or at the same place in a folder that"
+        " TRANSFORMER_LIT_DATA names instead of the cache."
     )
 
 

@@ -80,11 +80,8 @@ def check_archive(path: Path) -> None:
 
 def open_text(path: Path):
     "A text as it stands, or unpacked from .gz or .xz, as an open binary file."
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")
-    if path.suffix.lower() == ".xz":
-        return lzma.open(path, "rb")
-    return open(path, "rb")
+    openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
+    return openers.get(path.suffix.lower(), open)(path, "rb")
 
 
 def text_lines(file) -> Iterator[str]:
@@ -175,8 +172,8 @@ def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
     first side is numbers or names, or if a tenth isn't UTF-8."""
     if pairs and not any(right for _, right in pairs):
         raise ValueError(
-            f"{name} has no second column: a line is a sentence, a tab and its translation (or"
-            " call it .csv, .tmx or .jsonl)"
+            f"{name} has no second column: a line is a sentence, a tab and its translation"
+            " (--pairs reads .csv, .tmx and .jsonl, too)"
         )
     garbled = sum(is_garbled(left + right) for left, right in pairs)
     if 10 * garbled > len(pairs):
@@ -192,7 +189,7 @@ def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
     if 2 * len(names) > len(pairs):
         raise ValueError(
             f"the first column of {name} holds numbers or names of lines, as {names[0][:60]}: keep"
-            " the two columns of sentences alone, or put the codes of --languages in a first line"
+            " the two columns of sentences alone (--pairs finds them by names in a first line)"
         )
 
 

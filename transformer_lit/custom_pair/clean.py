@@ -171,7 +171,7 @@ def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> list[TextPair
     """Those training pairs that files like low_confidence.tsv list, with other quotes and spaces,
     too: what somebody kept of such a file may come from a table program. ValueError if it lists
     none or all."""
-    lines = [line for path in paths for line in read_lines(path) if line.strip()]
+    lines = [line for path in paths for line in read_lines(path)]
     listed = {tuple(map(matching_key, line.split("\t")[1:3])) for line in lines}
     excluded = [pair for pair in train if tuple(map(matching_key, pair)) in listed]
     if not 0 < len(excluded) < len(train):
@@ -247,8 +247,8 @@ def prepare_pairs(
     if train_only:
         pairs = read_pairs(train_only, languages)
         judged_more = reject_pairs(pairs, by_language)
+        usable = useful_pairs(judged_more, count_reasons(pairs, judged_more), train_only)
         notes += findings.corpus_notes(pairs, judged_more, int(not reverse))
-        usable = [pair for pair, reason in judged_more if not reason]
         if columns_look_swapped(usable, splits["train"]):
             raise ValueError(
                 f"the columns of {names_of(train_only)} look swapped: write its languages in the"

@@ -1,5 +1,5 @@
-"""Report on a model of your own pair: an HTML page, a summary on the screen, and its test set,
-to be scored again."""
+"""Report on a model of your own pair: a page in Markdown, a summary on the screen, and its test
+set, to be scored again."""
 
 import re
 import shlex

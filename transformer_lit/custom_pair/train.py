@@ -167,7 +167,7 @@ def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
     """The translator's limits: lines as long as those of training are translated whole.
 
     Where hardly one line in a hundred has several sentences, training held too few of them, and
-    `pieces` cuts them as it does for the book's own translators."""
+    `split_long_text` cuts them as it does for the book's own translators."""
     several = sum(bool(re.search(SENTENCE_BOUNDARY, source)) for source, _ in pairs)
     return LONGEST, LONGEST if 100 * several >= len(pairs) else 20
 

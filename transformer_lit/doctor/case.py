@@ -156,7 +156,7 @@ def find_logits(output: Any, vocab_size: int) -> Tensor:
         if part.dim() > 1 and part.size(-1) == vocab_size:
             return part
     shapes = [tuple(part.shape) for part in parts]
-    raise TypeError(
+    raise ValueError(
         f"forward returns tensors of shape {shapes}, none with a last axis of vocab_size ="
         f" {vocab_size}: give logits=lambda ...: that returns logits (batch, length, vocabulary)"
     )
@@ -164,12 +164,12 @@ def find_logits(output: Any, vocab_size: int) -> Tensor:
 
 def guess_logits(case: Case) -> Callable:
     """The function of ids to logits for a `forward` of a usual signature: (src, tgt), (idx), (idx,
-    targets) or Hugging Face's. TypeError with what to write for another."""
+    targets) or Hugging Face's. ValueError with what to write for another."""
     names, required, model, size = case.names, case.required, case.model, case.vocab_size
     n = len(case.parts)
     if "input_ids" not in names and len(required) > n:
         call, masks = ", ".join(case.parts), ", ".join(required[n:])
-        raise TypeError(
+        raise ValueError(
             f"forward takes ({', '.join(names)}): give logits=lambda {call}: model({call}, ...)"
             f" that makes {masks} as your training does; then masks are examined, too"
         )

@@ -1,5 +1,6 @@
 """A forward pass traced: the torch functions that a model calls."""
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -94,46 +95,49 @@ class Watch(NoDropout):
         if name == "multi_head_attention_forward":
             kwargs["need_weights"] = True
         output = super().__torch_function__(func, types, args, kwargs)
-        if name in KEEP and tag:
-            self.put(output, **{k: x for k, x in tag.items() if k != "axis" or name in KEEP_AXES})
-        elif name in TIMES:
-            for x, y in (first, second), (second, first):
-                if (factor := as_number(y)) is not None:
-                    factor = self.tag(x).get("factor", 1.0) * factor ** TIMES[name]
-                    self.put(output, **self.tag(x) | {"factor": factor})
-        elif name in PRODUCTS:
-            self.watch_product(name, args, output)
-        elif name == "softmax" and "d_k" in tag:
-            self.scales.append((tag["factor"], tag["d_k"]))
-            self.attention_weights.append(output.detach())
-            axis = kwargs.get("dim", second)
-            self.put(output, axis=(-1 if axis is None else axis) % first.dim())
-        elif name == "scaled_dot_product_attention":
-            factor = self.tag(first).get("factor", 1.0) * self.tag(second).get("factor", 1.0)
-            scale = kwargs.get("scale") or first.size(-1) ** -0.5
-            self.scales.append((factor * scale, first.size(-1)))
-            n_keys = second.size(-2)  # values of one word each: the output is the weights
-            one_hot = torch.eye(n_keys).to(second).expand(*second.shape[:-1], n_keys)
-            inputs = first, second, one_hot, *args[3:]
-            weights = super().__torch_function__(func, types, inputs, kwargs)
-            self.attention_weights.append(weights.detach())
-        elif name == "multi_head_attention_forward":
-            d_k = first.size(-1) // args[4]
-            self.scales.append((d_k**-0.5, d_k))
-            self.attention_weights.append(output[1].detach())
-        elif name == "embedding":
-            self.embedded.append(first.detach().clone())
-            both = [ids for x in self.inputs for ids in (x, x.T)]
-            # the adapter may have padded them
-            self.put(output, token=any(first[..., : x.size(1)].equal(x) for x in both))
-        elif name in ("layer_norm", "batch_norm"):
-            n_axes = len(kwargs.get("normalized_shape", second)) if name == "layer_norm" else 0
-            self.norms.append((name, list(range(-n_axes, 0)), tuple(first.shape)))
-        elif name in ("mean", "std", "var") and (kwargs.get("keepdim") or kwargs.get("keepdims")):
-            axes = kwargs.get("dim", kwargs.get("axis", second))
-            axes = [axes] if isinstance(axes, int) else axes or [-1]
-            axes = [axis % first.dim() - first.dim() for axis in axes]
-            self.norms.append((f"a {name} by hand", axes, tuple(first.shape)))
+        with suppress(Exception):  # what can't be read is left out
+            if name in KEEP and tag:
+                self.put(
+                    output, **{k: x for k, x in tag.items() if k != "axis" or name in KEEP_AXES}
+                )
+            elif name in TIMES:
+                for x, y in (first, second), (second, first):
+                    if (factor := as_number(y)) is not None:
+                        factor = self.tag(x).get("factor", 1.0) * factor ** TIMES[name]
+                        self.put(output, **self.tag(x) | {"factor": factor})
+            elif name in PRODUCTS:
+                self.watch_product(name, args, output, kwargs.get("alpha", 1))
+            elif name == "softmax" and "d_k" in tag:
+                self.scales.append((tag["factor"], tag["d_k"]))
+                self.attention_weights.append(output.detach())
+                axis = kwargs.get("dim", second)
+                self.put(output, axis=(-1 if axis is None else axis) % first.dim())
+            elif name == "scaled_dot_product_attention":
+                factor = self.tag(first).get("factor", 1.0) * self.tag(second).get("factor", 1.0)
+                scale = kwargs.get("scale") or first.size(-1) ** -0.5
+                self.scales.append((factor * scale, first.size(-1)))
+                n_keys = second.size(-2)  # values of one word each: the output is the weights
+                one_hot = torch.eye(n_keys).to(second).expand(*second.shape[:-1], n_keys)
+                inputs = first, second, one_hot, *args[3:]
+                weights = super().__torch_function__(func, types, inputs, kwargs)
+                self.attention_weights.append(weights.detach())
+            elif name == "multi_head_attention_forward":
+                d_k = first.size(-1) // args[4]
+                self.scales.append((d_k**-0.5, d_k))
+                self.attention_weights.append(output[1].detach())
+            elif name == "embedding":
+                self.embedded.append(first.detach().clone())
+                both = [ids for x in self.inputs for ids in (x, x.T)]
+                # the adapter may have padded them
+                self.put(output, token=any(first[..., : x.size(1)].equal(x) for x in both))
+            elif name in ("layer_norm", "batch_norm"):
+                n_axes = len(kwargs.get("normalized_shape", second)) if name == "layer_norm" else 0
+                self.norms.append((name, list(range(-n_axes, 0)), tuple(first.shape)))
+            elif name in ("mean", "std", "var") and kwargs.get("keepdim"):
+                axes = kwargs.get("dim", kwargs.get("axis", second))
+                axes = [axes] if isinstance(axes, int) else axes or [-1]
+                axes = [axis % first.dim() - first.dim() for axis in axes]
+                self.norms.append((f"a {name} by hand", axes, tuple(first.shape)))
         return output
 
     def watch_sum(self, a: Any, b: Any) -> None:
@@ -142,7 +146,7 @@ class Watch(NoDropout):
                 if x.shape[-1] == y.shape[-1] and not self.tag(y).get("token"):
                     self.sums.append((x, y))
 
-    def watch_product(self, name: str, args: tuple, output: Tensor) -> None:
+    def watch_product(self, name: str, args: tuple, output: Tensor, alpha: float) -> None:
         operands = args[name in ("einsum", "baddbmm") :]
         a, b = operands[0] if isinstance(operands[0], (list, tuple)) else operands[:2]
         axis = a.dim() - 1
@@ -156,4 +160,4 @@ class Watch(NoDropout):
             self.softmax_axes.append((at == axis, at, tuple(a.shape)))
         elif min(a.dim(), b.dim()) > 2:
             factor = self.tag(a).get("factor", 1.0) * self.tag(b).get("factor", 1.0)
-            self.put(output, d_k=a.size(axis), factor=factor)
+            self.put(output, d_k=a.size(axis), factor=factor * alpha)

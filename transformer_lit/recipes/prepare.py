@@ -35,8 +35,8 @@ class PreparationConfig:
     """All that decides what a token store holds.
 
     vocabulary: joint subwords (§5.1). sample: pairs that they are learned from, spread evenly over
-    the corpus. words and ratio: as in chapter 17's `fault`. tokens: the most of a side, EOS
-    counted. pairs: the first so many of the corpus, None for all."""
+    the corpus. words and ratio: as in chapter 17's `rejection_reason`. tokens: the most of a side,
+    EOS counted. pairs: the first so many of the corpus, None for all."""
 
     corpus: str
     vocabulary: int = 37_000
@@ -84,8 +84,8 @@ def pair_key(pair: TextPair) -> int:
 def filter_pairs(
     pairs: Sequence[TextPair], config: PreparationConfig, held_out: Iterable[str]
 ) -> tuple[list[TextPair], Counter]:
-    """Chapter 17's `clean`, then two more reasons to leave a pair out: bytes that were no UTF-8,
-    and English that is held out."""
+    """Chapter 17's `clean_pairs`, then two more reasons to leave a pair out: bytes that were no
+    UTF-8, and English that is held out."""
     cleaned, counts = clean_pairs(pairs, config.words, config.ratio)
     intact = [pair for pair in cleaned if "\ufffd" not in pair[0] + pair[1]]
     good = exclude_sources(intact, held_out)
@@ -99,7 +99,7 @@ def text_encoder(tokenizer: Path, written: float) -> Callable[[str], list[int]]:
     """Text to ids, without EOS, by the subwords in a file; `written`: when it was.
 
     `SubwordTokenizer.encode` is asked for each word and its space once. That is exact where single
-    spaces part the words, as `tidy` leaves them: no piece of chapter 15 goes on past a space."""
+    spaces part the words, as `normalize_text` leaves them: no piece goes on past a space."""
     subwords = SubwordTokenizer.load(tokenizer)
     word_ids = lru_cache(WORDS)(lambda word: subwords.encode(word)[:-1])
     return lambda text: [i for word in re.findall(" ?[^ ]+", text) for i in word_ids(word)]

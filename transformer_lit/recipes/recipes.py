@@ -132,7 +132,7 @@ def build_translator(recipe: Recipe, pairs: Pairs, folder: Path) -> Translator:
 
 
 def in_plan(recipe: Recipe) -> dict:
-    "What the plan of a run's folder holds of its recipe, besides sizes and training."
+    "What config.json of a run's folder holds of its recipe, besides sizes and training."
     plan = asdict(recipe) | {"epochs": recipe.training.epochs}
     del plan["model"], plan["training"]
     return plan
@@ -236,7 +236,8 @@ def train_translator(
     valid = translator.encode_pairs(parts["valid"])
     epochs = recipe.training.epochs
     ends = [
-        folder / f"epoch-{n}.safetensors" for n in range(epochs - recipe.n_averaged + 1, epochs + 1)
+        folder / f"epoch-{n}.safetensors"
+        for n in range(max(1, epochs - recipe.n_averaged + 1), epochs + 1)
     ]
 
     def evaluate(trainer: Trainer) -> dict:

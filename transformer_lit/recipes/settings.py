@@ -23,8 +23,8 @@ CHOICES = {
     "norm": ("post", "pre"),
 }
 KINDS = {
-    int: "an integer over 0",
-    float: "a number over 0",
+    int: "an integer in range",
+    float: "a number in range",
     str: "a word",
     bool: "true or false",
     NoneType: "none",
@@ -36,7 +36,7 @@ READERS = {
 
 
 def change_settings(recipe: Recipe, settings: Mapping[str, object], name: str) -> Recipe:
-    """The recipe with other values, given or typed, of fields of its own, its training, its model.
+    """The recipe with other values, as typed, of fields of its own, its training, its model.
 
     ValueError for a value that can't be meant, and for a field that changes nothing here."""
 

@@ -222,7 +222,10 @@ def folder_set(folder: Path) -> TrainingSet:
         )
     return TrainingSet(
         lambda: train,
-        lambda: {part: list(held[part].read()) for part in NEWS},
+        lambda: {
+            part: [tuple(map(data.normalize_text, pair)) for pair in held[part].read()]
+            for part in NEWS
+        },
         {part: held[part].name for part in NEWS},
         (held["valid"], held["test"]),
     )

@@ -19,7 +19,7 @@ ANY_LENGTH = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBac
 def default_device(name: str = "auto") -> torch.device:
     """The device of this name; "auto" is NVIDIA's GPU where there is one, else the processor.
 
-    ValueError with one sentence if it isn't there."""
+    ValueError with one sentence if there is none."""
     available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),

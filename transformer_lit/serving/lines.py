@@ -20,8 +20,9 @@ def input_lines(sentences: Sequence[str], file: Path | None) -> Iterator[str]:
                 line = line.replace(b"\0", b"\xff")  # no text has a zero byte
                 yield line.decode("utf-8" + "-sig" * (n == 1)).strip()
             except UnicodeDecodeError:
-                name = file or "standard input"
-                raise ValueError(f"line {n} of {name} isn't UTF-8: convert it first") from None
+                raise ValueError(
+                    f"line {n} of {file or 'standard input'} isn't UTF-8: convert it first"
+                ) from None
 
 
 def typed_lines() -> Iterator[str]:

@@ -62,6 +62,7 @@ def main() -> None:
             beam_size=4,
             length_penalty=0.6,
             min_decoding_length=0,
+            max_batch_size=64,
         )
     )
     for parts in texts:
