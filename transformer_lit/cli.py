@@ -44,7 +44,7 @@ def run_data(action: str, names: Sequence[str] = (), language: str | None = None
         for line in data_lines(action, name, tag):
             print(line, flush=True)
             damaged |= "DAMAGED" in line
-    return MISTAKE if damaged else 0
+    return MISTAKE * damaged
 
 
 def data_lines(action: str, name: str, language: str) -> Iterator[str]:
@@ -255,7 +255,7 @@ def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -
 
     translator, folder = load_translator(model, "cpu")
     ctranslate.export(translator, output, quantization, folder / "README.md")
-    script = shlex.join(["python", str(output / "translate.py")])
+    script = shlex.join(["python", f"{output}/translate.py"])
     print(f'{output}: ctranslate2.Translator reads it; {script} "..." tries it')
     return 0
 

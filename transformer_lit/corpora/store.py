@@ -18,7 +18,9 @@ from transformer_lit.corpora.files import read_json
 from transformer_lit.corpora.texts import TextPair
 from transformer_lit.runtime.progress import bar
 
-FILES = ("ids.bin", "offsets.npy", "tokenizer.json", "held_out.json", "manifest.json")
+FILES = (
+    "ids.bin", "offsets.npy", "tokenizer.json", "held_out.json", "manifest.json", ".training.lock",
+)  # fmt: skip
 
 
 class EncodedChunk(NamedTuple):

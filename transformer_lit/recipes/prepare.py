@@ -23,6 +23,7 @@ from transformer_lit.corpora.texts import TextPair, TextSource
 from transformer_lit.data import clean_pairs, sentence_key, normalize_text, exclude_sources
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.recipes.training_sets import find_training_set
+from transformer_lit.runs.run import only_run
 from transformer_lit.runtime.batches import prefetch
 from transformer_lit.tokenization import SubwordTokenizer
 
@@ -202,16 +203,16 @@ def prepare_store(
     training_set = find_training_set(config.corpus)
     inputs = training_set.inputs()  # fetched, if need be, before a folder is made
     held_out = held_out or training_set.held_out()
-    folder.mkdir(parents=True, exist_ok=True)
-    if others := {path.name for path in folder.iterdir()}.difference(FILES):
+    if others := {path.name for path in folder.glob("*")}.difference(FILES):
         raise FileExistsError(f"{folder} holds {min(others)}: take a new folder for the store")
-    try:
-        summary = write_store(folder, config, training_set.sources(), held_out, workers)
-        if not summary["counts"]["kept"]:
-            raise ValueError(f"{config.corpus} holds no pair that is left after cleaning")
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+    with only_run(folder):  # two trainings may have the same store
+        try:
+            summary = write_store(folder, config, training_set.sources(), held_out, workers)
+            if not summary["counts"]["kept"]:
+                raise ValueError(f"{config.corpus} holds no pair that is left after cleaning")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     settings = {"config": asdict(config), "inputs": inputs, "held_out": training_set.held_names}
     write_json(folder / "manifest.json", settings | summary)
     return TokenStore(folder)
