@@ -182,8 +182,6 @@ def run_translate(
     from transformer_lit.serving.glossary import load_glossary, with_glossary
     from transformer_lit.serving.lines import input_lines, translate_lines, typed_lines
 
-    if file:
-        open(file, "rb").close()  # before a model is loaded
     terms = load_glossary(glossary) if glossary else {}
     translator, folder = load_translator(model, device)
     search = dict(beam_size=beam_size, batch_size=min(64, 256 // beam_size))  # a matter of memory
@@ -294,7 +292,7 @@ def exit_status(run: Callable[[], int]) -> int:
         return INTERRUPTED
     except ModuleNotFoundError as error:
         message = f"{error.name} is missing: if it is a package, pip install {error.name}"
-    except (OSError, ValueError, MemoryError) as error:
+    except (OSError, ValueError, MemoryError, EOFError, RecursionError) as error:
         message = re.sub(r"\[Errno \d+\] ", "", str(error)) or "out of memory"
         if isinstance(error, OSError) and error.filename is not None:
             message = f"{error.filename}: {str(error.strerror).lower()}"

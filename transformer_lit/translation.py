@@ -75,7 +75,7 @@ def translate_ids(model: nn.Module, sources: Sequence[list[int]],
     device = devices.device_of(model)
     precision = devices.resolve_precision(
         precision, device, beam_size * min(batch_size, len(sources)))
-    require_search_options(beam_size, precision)
+    require_search_options(beam_size, batch_size, precision)
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     outputs = [[] for _ in sources]
     with devices.autocast(device, precision), bar(

@@ -27,7 +27,6 @@ PATTERNS = {
 
 
 MIN_Z = 6.0  # standard errors by which lines must go together better with their neighbors
-MIN_CORRELATION = 0.1  # of the lengths of two sides; short everyday sentences have 0.3 and more
 
 
 def decode_twice(text: str) -> str:
@@ -54,7 +53,7 @@ def shifted_lines(pairs: Sequence[TextPair]) -> list[str]:
                 f" {abs(lag)} line(s) {'below' if lag > 0 else 'above'} their sentences, as the"
                 " lengths tell: one side lacks something there"
             )
-    if len(pairs) >= 100 and (left * right).mean() < MIN_CORRELATION and not notes:
+    if len(pairs) >= 100 and (left * right).mean() < 0.1 and not notes:  # short sentences: 0.3
         notes.append(
             "the lengths of the two sides don't go together: was one of them sorted or shuffled?"
         )

@@ -72,8 +72,6 @@ def keep_config(folder: Path, config: dict) -> None:
     ValueError with what differs."""
     old, new = load_config(folder), json.loads(json.dumps(config))
     if not old:
-        if (folder / LOG).exists():
-            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder")
         write_json(folder / CONFIG, new)
         return
     if old != new:
@@ -190,7 +188,10 @@ class Run:
         "Drop what was logged after the checkpoint. ValueError if even that isn't there."
         path = self.folder / LOG
         lines = path.read_text("utf-8", "replace").splitlines()[:length] if path.exists() else []
-        self.entries[:] = map(json.loads, lines)
+        try:
+            self.entries[:] = map(json.loads, lines)
+        except ValueError as error:
+            raise ValueError(f"{path} is no log of a training ({error})") from None
         if len(lines) < length:
             raise ValueError(f"{path} has {len(lines)} lines, and the checkpoint counts {length}")
         if self.writes:
