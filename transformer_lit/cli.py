@@ -253,8 +253,7 @@ def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -
 
     translator, folder = load_translator(model, "cpu")
     ctranslate.export(translator, output, quantization, folder / "README.md")
-    script = shlex.join(["python", f"{output}/translate.py"])
-    print(f'{output}: ctranslate2.Translator reads it; {script} "..." tries it')
+    print(f'{output}: ctranslate2.Translator reads it; python {output}/translate.py "..." tries it')
     return 0
 
 

@@ -53,7 +53,7 @@ def shifted_lines(pairs: Sequence[TextPair]) -> list[str]:
                 f" {abs(lag)} line(s) {'below' if lag > 0 else 'above'} their sentences, as the"
                 " lengths tell: one side lacks something there"
             )
-    if len(pairs) >= 100 and (left * right).mean() < 0.1 and not notes:  # short sentences: 0.3
+    if len(pairs) >= 100 and (left * right).mean() < 0.1:  # short sentences have 0.3
         notes.append(
             "the lengths of the two sides don't go together: was one of them sorted or shuffled?"
         )

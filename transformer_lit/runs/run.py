@@ -72,6 +72,8 @@ def keep_config(folder: Path, config: dict) -> None:
     ValueError with what differs."""
     old, new = load_config(folder), json.loads(json.dumps(config))
     if not old:
+        if (folder / LOG).exists():
+            raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder")
         write_json(folder / CONFIG, new)
         return
     if old != new:
