@@ -128,12 +128,10 @@ def test_a_sentence_repeats_another(sentence, repeated):
     assert NEAR.of(sentence) == repeated
 
 
-@pytest.mark.parametrize(
-    "overlap, min_words, repeats", [(0.4, 8, True), (0.41, 8, False), (0.4, 9, False)]
-)
-def test_the_share_of_runs_decides_at_its_own_value(overlap, min_words, repeats):
-    near = NearDuplicates(["one two three four five six seven eight"], overlap, min_words)
-    assert bool(near.of("x one two three four five y")) == repeats, "two runs of five are shared"
+@pytest.mark.parametrize("words, shared, repeats", [(8, 7, True), (8, 6, False), (7, 7, False)])
+def test_seven_runs_of_ten_and_eight_words_decide(words, shared, repeats):
+    near = NearDuplicates(["1 2 3 4 5 6 7 8"[: 2 * words - 1]])
+    assert bool(near.of("x 1 2 3 4 5 6 7"[: 2 * shared + 1] + " y")) == repeats
 
 
 def test_words_and_phrases_of_a_lexicon_are_those_that_are_aligned():

@@ -97,7 +97,8 @@ def test_a_table_programs_quotes_are_taken_off_and_a_speakers_stay(cells, plain,
     assert read_pairs([tsv(tmp_path / "own.tsv", cells)]) == (plain or cells)
 
 
-TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx xmlns="a"><body><tu>
+TMX = """<?xml version="1.0" encoding="utf8mb4"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx xmlns="a"><body><tu>
 <tuv xml:lang="fr-CA"><seg>Oui.</seg></tuv><tuv xml:lang="EN"><prop>x</prop>
 <seg>Yes, <bpt i="1">&lt;b></bpt>you.</seg></tuv></tu></body></tmx>"""
 
@@ -109,6 +110,7 @@ TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx xmlns="a"><b
         ("a.csv", 'id,fr,en,en-url\n1,Oui.,"Yes, you.",x\n'),
         ("a.json", '{"id": 1, "translation": {"fr": "Oui.", "en": "Yes, you."}}\n\n'),
         ("a.tmx", TMX),
+        ("a.tsv", '"Yes, you."\t"Oui."\n'),
     ],
 )
 def test_formats_say_the_same(name, text, tmp_path):
@@ -286,7 +288,7 @@ def doubtful(request, tmp_path):
     return file, step, splits, pairs, listed
 
 
-@pytest.mark.parametrize("languages, wrong", [("en-de", 2), ("fr-en", 1)])
+@pytest.mark.parametrize("languages, wrong", [("en-de", 2), ("fr-en", 1), ("fi-en", 1)])
 def test_columns_must_be_in_the_languages_that_were_named(languages, wrong, tmp_path):
     file = tsv(tmp_path / "a.tsv", load_corpus("pocket")["train"][:400])
     with pytest.raises(ValueError, match=f"column {wrong} .* looks like"):

@@ -21,6 +21,7 @@ def spoken(lines):
         ("pads, us and REX-70", "REX-70 and us pads,"),
         ("pad pad", "tampon tampon"),
         ("pad T1", "T1 pad"),
+        ("我pad是", "我tampon是"),
         ("pad pad REX-7", "REX-7 pad pad"),
     ],
 )

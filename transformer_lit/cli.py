@@ -68,9 +68,6 @@ def data_lines(action: str, name: str, language: str) -> Iterator[str]:
         yield f"{name} {language}: {sizes}"
         for path in map(download.find_cached, names):
             yield f"  {files.sha256_file(path)}  {path}"
-        for archive, (size, languages, _) in published.WMT14.items():
-            if name == "wmt14" and language in languages:
-                yield f"  not downloaded, {size:,} MB: {published.STATMT[0]}{archive}"
 
 
 def run_train(threads: int | None = None, **typed) -> int:

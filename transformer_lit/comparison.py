@@ -279,18 +279,17 @@ class FixedBatches(PairBatches):
 
 # %% ../book/22_fair_comparison.ipynb #one-run
 def train_variant(variant: Variant, setup: Setup, data: EncodedCorpus,
-                  peak_lr: float, seed: int, n_evals: int = 8,
-                  n_flop_steps: int = 6) -> tuple[dict, nn.Module]:
+                  peak_lr: float, seed: int) -> tuple[dict, nn.Module]:
     "Train once. Returns a row of results, and the model in eval mode."
     batches = batches_for_budget(data.train, setup.max_tokens,
                                  setup.n_tokens, seed)
     n_steps, curve = len(batches), []
     trainer = build_trainer(variant, setup, len(data.tokenizer), peak_lr,
                             n_steps, seed)
-    trainer.flop_every = max(2, n_steps // n_flop_steps)
+    trainer.flop_every = max(2, n_steps // 6)
 
     def evaluate(trainer: MeteredTrainer) -> None:
-        if (trainer.step % max(1, n_steps // n_evals) == 0
+        if (trainer.step % max(1, n_steps // 8) == 0
                 or trainer.step == n_steps):
             loss = validation_loss(trainer.model, data.valid[:300])
             curve.append([trainer.n_labels, round(trainer.wall_seconds, 2),

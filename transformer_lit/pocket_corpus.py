@@ -363,9 +363,9 @@ POCKET_SHA256 = (
     "8ce562e98c3c3d10258d9cc99a3f5ea7")
 
 
-def save_pocket(path: Path | str, splits: dict | None = None) -> str:
+def save_pocket(path: Path | str) -> str:
     "Write the corpus (one grammar, one zlib: one file); its SHA-256."
-    return write_pairs(path, splits or build_corpus())
+    return write_pairs(path, build_corpus())
 
 
 def load_pocket(path=None, sha256: str | None = POCKET_SHA256,

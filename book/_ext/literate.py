@@ -86,7 +86,7 @@ def takes_links(text) -> bool:
 def link_terms(app, doctree, docname: str) -> None:
     """The first time that a page uses a word of the glossary, the word leads there, and its line
     shows when one points at it."""
-    if not re.match(r"book/\d\d_|book/preface", docname):
+    if not re.match(r"book/(\d\d|A\d)\w?_|book/preface", docname):
         return
     objects = app.env.get_domain("std").objects.items()
     anchors = {name.lower(): anchor for (kind, name), (_, anchor) in objects if kind == "term"}

@@ -34,12 +34,12 @@ def typed_today(command: str) -> str:
     return re.sub(r"--pairs (\d+)(?!\S)", r"--with pairs=\1", command)
 
 
-def in_lines(command: str, width: int = 64) -> str:
+def in_lines(command: str) -> str:
     "A long command over several lines, broken only before an option."
     first, *options = re.split(r" (?=--)", command)
     lines = [first]
     for option in options:
-        if len(lines[-1]) + len(option) + 3 > width:
+        if len(lines[-1]) + len(option) + 3 > 64:
             lines.append(f"    {option}")
         else:
             lines[-1] += f" {option}"

@@ -222,7 +222,7 @@ def results(design: str, ground: str = "tatoeba") -> pd.DataFrame:
     return read(select(design, ground, budget=FULL, peak=peak, warmup=warmup, seed=SEEDS))
 
 
-def by_budget(design: str, ground: str = "tatoeba") -> dict[int, pd.DataFrame]:
+def by_budget(design: str) -> dict[int, pd.DataFrame]:
     """Target tokens -> a design's runs with that budget. Away from the full one: of the settings
     with most seeds the one with the lowest validation loss."""
     others = {
@@ -232,10 +232,10 @@ def by_budget(design: str, ground: str = "tatoeba") -> dict[int, pd.DataFrame]:
                 key=lambda group: (len(group), -group.valid_loss.mean()),
             )
         )
-        for budget, runs in select(design, ground, seed=SEEDS).groupby("budget")
+        for budget, runs in select(design, seed=SEEDS).groupby("budget")
         if budget != FULL
     }
-    return dict(sorted({**others, FULL: results(design, ground)}.items()))
+    return dict(sorted({**others, FULL: results(design)}.items()))
 
 
 def designs(ground: str = "tatoeba") -> list[str]:

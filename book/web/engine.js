@@ -775,7 +775,6 @@ async function load(name, {from = here, plain = false, inPage = false, progress 
   engine.answer = (ids, options, event) => ask("answer", {ids, options}, event);
   engine.read = (ids, said, options) => ask("read", {ids, said, options});
   engine.stop = () => { for (const id of asked.keys()) line.send({call: "stop", id}); };
-  engine.close = () => { line.close(); receive({broken: "The engine is closed."}); for (const key in engines) if (engines[key].engine == engine) delete engines[key]; };
   return engine;
 }
 
@@ -786,11 +785,10 @@ window.tlEngine = {
   open(name, options = {}) {
     const key = [name, options.from, options.plain, options.inPage].join(" ");
     if (!engines[key]) {
-      const one = engines[key] = {};
-      one.promise = queue.then(() => load(name, options)).then(engine => (one.engine = engine), error => { delete engines[key]; throw error; });
-      queue = one.promise.catch(() => {});
+      engines[key] = queue.then(() => load(name, options)).catch(error => { delete engines[key]; throw error; });
+      queue = engines[key].catch(() => {});
     }
-    return engines[key].promise;
+    return engines[key];
   },
   // called by the model's files: part `index` of `parts`, `total` letters in all
   part(name, index, parts, total, base64, stamp) {

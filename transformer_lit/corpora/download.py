@@ -97,16 +97,10 @@ def download(urls: Sequence[str], path: Path, validate: Validate) -> Path:
 
 def short_reason(error: Exception) -> str:
     "Why a download failed, in a few words: what requests says fills a paragraph."
-    from requests import exceptions
+    from requests import RequestException
 
-    if isinstance(error, exceptions.HTTPError):
-        return f"the server says {error.response.status_code} {error.response.reason}"
-    if "timed out" in str(error):
-        return "the server fell silent"
-    if isinstance(error, exceptions.ChunkedEncodingError):
-        return "it broke off"
-    if isinstance(error, exceptions.ConnectionError):
-        return "no server answers there"
+    if isinstance(error, RequestException):  # 404, or ConnectionError
+        return getattr(error.response, "status_code", type(error).__name__)
     return str(error)
 
 

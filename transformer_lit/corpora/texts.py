@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 TextPair = tuple[str, str]  # English, other
 TEXTS = (".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".txt.gz", ".txt.xz")
-# marks of direction, and of byte order: they change what a program sees, and nothing that is said
-INVISIBLE = re.compile("[\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# marks of direction and byte order, soft hyphens: a program sees them, and nobody else
+INVISIBLE = re.compile("[\u00ad\u200b\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 MAX_LINE = 1_000_000  # bytes: more is no text of sentences
 MAX_TEXT = 1 << 29  # bytes unpacked; the largest that the book reads whole has a tenth of them
 
@@ -168,12 +168,12 @@ def is_garbled(text: str) -> bool:
 
 
 def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
-    """ValueError if all second sides are empty, if lines end in carriage returns alone, if the
-    first side is numbers or names, or if a tenth isn't UTF-8."""
-    if pairs and not any(right for _, right in pairs):
+    """ValueError if all second sides are empty, if lines end in carriage returns alone, if a
+    side is numbers or names, or if a tenth isn't UTF-8."""
+    if not any(right for _, right in pairs):
         raise ValueError(
-            f"{name} has no second column: a line is a sentence, a tab and its translation"
-            " (--pairs reads .csv, .tmx and .jsonl, too)"
+            f"{name} has no line with a second column: a line is a sentence, a tab and its"
+            " translation (--pairs reads .csv, .tmx and .jsonl, too)"
         )
     garbled = sum(is_garbled(left + right) for left, right in pairs)
     if 10 * garbled > len(pairs):
@@ -185,12 +185,14 @@ def require_sentences(pairs: Sequence[TextPair], name: str) -> None:
         raise ValueError(
             f"the lines of {name} end in carriage returns alone: save it with line feeds"
         )
-    names = [left for left, _ in pairs if IDENTIFIER.fullmatch(left.strip())]
-    if 2 * len(names) > len(pairs):
-        raise ValueError(
-            f"the first column of {name} holds numbers or names of lines, as {names[0][:60]}: keep"
-            " the two columns of sentences alone (--pairs finds them by names in a first line)"
-        )
+    for which, side in zip(("first", "second"), zip(*pairs)):
+        names = [text for text in side if IDENTIFIER.fullmatch(text.strip())]
+        if 2 * len(names) > len(pairs):
+            raise ValueError(
+                f"the {which} column of {name} holds numbers or names of lines, as"
+                f" {names[0][:60]}: keep the two columns of sentences alone (--pairs finds them by"
+                " names in a first line)"
+            )
 
 
 def take_evenly(items: Sequence, n_items: int) -> list:

@@ -79,8 +79,9 @@ def corpus_notes(
         ]
     }
     kinds = {
-        "had their languages in the other order, and are turned": swapped,
-        "held marks of direction or byte order, which are removed": [
+        "had their languages in the other order, and are turned (--no-langid-filter leaves"
+        " them)": swapped,
+        "held invisible marks, as of direction or byte order, which are removed": [
             any(map(INVISIBLE.search, pair)) for pair in pairs
         ],
         "were encoded twice, and are put right": [

@@ -23,9 +23,12 @@ NAMED = "tmx", "json", "jsonl"  # JSON: an object on each line
 COLUMNS = "source", "target"
 LANGUAGE_NAMES = dict(
     name.split(":")
-    for name in """english:en anglais:en englisch:en french:fr français:fr französisch:fr german:de
-    deutsch:de allemand:de spanish:es español:es italian:it italiano:it dutch:nl nederlands:nl
-    portuguese:pt português:pt src:source text:source tgt:target translation:target""".split()
+    for name in """english:en anglais:en englisch:en french:fr français:fr französisch:fr
+    german:de deutsch:de allemand:de finnish:fi swedish:sv danish:da norwegian:no polish:pl
+    czech:cs russian:ru ukrainian:uk romanian:ro hungarian:hu turkish:tr greek:el chinese:zh
+    japanese:ja korean:ko arabic:ar hindi:hi vietnamese:vi indonesian:id catalan:ca hebrew:he
+    spanish:es español:es italian:it italiano:it dutch:nl nederlands:nl portuguese:pt português:pt
+    src:source text:source tgt:target translation:target""".split()
 )
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 NO_TEXT = "bpt", "ept", "it", "note", "ph", "prop", "ut"  # elements of TMX: formatting, remarks
@@ -61,7 +64,8 @@ def tmx_rows(content: bytes) -> Iterable[dict]:
     "The units of a translation memory, {language: text}. ValueError for entities of its own."
     if b"<!ENTITY" in content.replace(b"\0", b""):  # a few of them unpack to gigabytes; UTF-16, too
         raise ValueError("it declares entities")
-    content = re.sub(rb'\sxmlns="[^"]*"', b"", content)
+    # names of encodings that the parser doesn't know are those of UTF-8
+    content = re.sub(rb'(?i)\s(xmlns="[^"]*"|encoding="(utf8\w*|unicode)")', b"", content)
     for unit in ElementTree.fromstring(content).iter("tu"):
         row = {}
         for variant in unit.iter("tuv"):
@@ -74,7 +78,7 @@ def tmx_rows(content: bytes) -> Iterable[dict]:
 
 def named_rows(path: Path, kind: str) -> list[dict[str, str]]:
     "The texts of each entry of a file, by name. ValueError if it isn't as its name says."
-    with damage(path, "put a whole one in its place"), open_text(path) as file:
+    with damage(path, "put a whole one in its place, or use .tsv"), open_text(path) as file:
         content = read_all(file, path)
     try:
         if kind == "tmx":
@@ -83,40 +87,50 @@ def named_rows(path: Path, kind: str) -> list[dict[str, str]]:
         lines = filter(str.strip, content.decode("utf-8-sig").split("\n"))
         rows = json.loads("[%s]" % ",\n".join(lines))
         return [x if isinstance(x := row.get("translation"), dict) else row for row in rows]
-    except (SyntaxError, ValueError, AttributeError) as error:  # a row that is no object
+    except (SyntaxError, ValueError, AttributeError, LookupError) as error:  # a row no object
         words = "TMX" if kind == "tmx" else "JSON with one object on each line"
         raise ValueError(f"{path} is no {words} ({error})") from None
 
 
 def is_table_program(lines: Sequence[str]) -> bool:
-    """Did a table program write these lines? A quoted cell has doubled quotes inside, or all cells
-    with a comma are quoted, and none on several lines; a speaker's words are in quotes, too."""
+    """Did a table program write these lines? All cells are quoted, or one has doubled quotes
+    inside, or all with a comma are quoted, and none on several lines; a speaker's words are in
+    quotes, too."""
     cells = [cell for line in lines for cell in line.split("\t")[:2]]
     quoted = [cell for cell in cells if QUOTED.fullmatch(cell)]
-    return any('""' in cell[1:-1] for cell in quoted) or (
-        sum("," in cell for cell in quoted) > 9
-        and sum("," in cell or cell[:1] == '"' for cell in cells) == len(quoted)
+    return (
+        len(quoted) == len(cells)
+        or any('""' in cell[1:-1] for cell in quoted)
+        or (
+            sum("," in cell for cell in quoted) > 9
+            and sum("," in cell or cell[:1] == '"' for cell in cells) == len(quoted)
+        )
     )
 
 
 def read_table(path: Path, is_csv: bool) -> list[list[str]]:
-    "The cells of a TSV or a CSV. ValueError for a quote that a table program never closed."
+    "The cells of a TSV or a CSV. ValueError for a quote that a CSV never closes."
     lines, delimiter = list(read_lines(path)), "\t"
-    if all(map(is_garbled, lines[:9])):  # UTF-16, which `require_sentences` names
+    if all(is_garbled(line) or "\r" in line for line in lines[:9]):  # `require_sentences` names it
         return [[line, line] for line in lines]
     if is_csv:  # what stands in the most lines
         delimiter = max("\t;,", key=lambda mark: sum(mark in line for line in lines))
-    elif not is_table_program(lines):
-        return [line.split("\t") for line in lines]
+    plain = [line.split("\t") for line in lines]
+    if not (is_csv or is_table_program(lines)):
+        return plain
     csv.field_size_limit(MAX_LINE)
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, strict=True)
     try:
-        return list(reader)
+        table = list(reader)
     except csv.Error:
+        if not is_csv:
+            return plain
         raise ValueError(
             f"a cell that ends in line {reader.line_num} of {path} has a quote that isn't closed,"
             " or text behind the closing one: mend it, or call it .tsv if columns have tabs between"
         ) from None
+    swallowed = any(re.search("(?s)\t.*\n|\n.*\t", cell) for row in table for cell in row)
+    return plain if swallowed and not is_csv else table
 
 
 def read_file(path: Path, languages: Sequence[str]) -> list[TextPair]:
@@ -136,7 +150,13 @@ def read_file(path: Path, languages: Sequence[str]) -> list[TextPair]:
     names = dict.fromkeys(name for row in rows for name in row)
     if rows and not (chosen := find_columns(names, languages)):
         raise ValueError(f"{path} has {', '.join(names)}: name two of them, as --languages en-de")
-    pairs = [tuple(str(row.get(name) or "") for name in chosen) for row in rows]
+    pairs = [
+        tuple(
+            re.sub("[\ud800-\udfff]", "\ufffd", str(row.get(name) or ""))
+            for name in find_columns(row, languages) or chosen
+        )
+        for row in rows
+    ]
     require_sentences(pairs, str(path))
     return pairs
 

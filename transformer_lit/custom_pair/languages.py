@@ -32,15 +32,23 @@ UNSPACED_SCRIPTS = (  # as the names of their letters begin in Unicode
 )
 
 
-COMMON_WORDS = {
-    "en": "the of and to is in that it",
-    "fr": "le les des est et une dans que",
-    "de": "der die das und ist nicht ein zu",
-    "es": "el los las es una por que y",
-    "it": "il di che è una per non gli",
-    "nl": "het een van niet ik en dat is",
-    "pt": "o os uma não é que do da",
-}
+COMMON_WORDS = dict(
+    line.split(": ")
+    for line in """en: the of and to is in that it
+fr: le les des est et une dans que
+de: der die das und ist nicht ein zu
+es: el los las es una por que y
+it: il di che è una per non gli
+nl: het een van niet ik en dat is
+pt: o os uma não é que do da
+sv: och att det som är inte på jag
+fi: ja on ei että se hän ole oli
+pl: nie się na jest to że do w
+cs: se na je že to jsem si v
+hu: az és nem hogy egy van ez meg
+tr: bir ve bu çok için ben değil var
+ru: и не в что на я с он""".splitlines()
+)
 
 
 def likely_language(lines: Iterable[str], declared: str) -> str:

@@ -186,7 +186,8 @@ def lines_after(
     "What is printed at the end: scores, some translations, where the rest stands."
     lines = [too_long_line(record)] if too_long_line(record) else []
     lines += [
-        f"{record['data']['distinct_test']:,} test sentences, none of them in training:",
+        f"{record['data']['distinct_test']:,} test sentences, none of them among the training"
+        " pairs:",
         *score_lines(record),
     ]
     for name, rows in examples.items():

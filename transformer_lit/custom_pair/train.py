@@ -12,11 +12,10 @@ import torch
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.corpora.texts import TextPair, take_evenly
 from transformer_lit.custom_pair import report
-from transformer_lit.custom_pair.clean import Splits, prepare_pairs
+from transformer_lit.custom_pair.clean import Splits, prepare_pairs, reject_held_out
 from transformer_lit.custom_pair.findings import FILTERED
 from transformer_lit.data import (
     CORPUS_LANGUAGES,
-    exclude_sources,
     group_references,
     load_corpus,
     overlap_rate,
@@ -149,7 +148,8 @@ def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
 
 def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
     """Pairs of Tatoeba, together as long as those to train on, so that a pretrained translator
-    keeps its everyday language; none with a held-out sentence, none where Tatoeba can't be had."""
+    keeps its everyday language; none with a held-out sentence on either side, none where Tatoeba
+    can't be had."""
     if recipe.source != "en" or recipe.language not in CORPUS_LANGUAGES["tatoeba"]:
         return []
     try:
@@ -157,8 +157,8 @@ def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
     except FileNotFoundError as error:
         tell(f"Nothing of Tatoeba is mixed in: {error}")
         return []
-    held_out = (source for part in ("valid", "test") for source, _ in parts[part])
-    pairs = exclude_sources(pairs, held_out)
+    judged = reject_held_out([(pair, "") for pair in pairs], parts)
+    pairs = [pair for pair, reason in judged if not reason]
     ours, theirs = (sum(len(source.split()) for source, _ in p) for p in (parts["train"], pairs))
     return take_evenly(pairs, round(len(pairs) * ours / theirs))
 
@@ -236,24 +236,24 @@ def train_on_files(
     names = report.TEST, report.REPORT, FILTERED, report.LOW_CONFIDENCE, confidence.NAME
     check_folder(folder, {"recipe": in_plan(recipe)}, names)  # before anything is written
     mixed_in = replay_pairs(recipe, parts) if start else []
+    train = parts["train"] + mixed_in
     lines = report.lines_before(paths, corpus, recipe, train_only, exclude)
     if start:
         forgets = "" if mixed_in else ": everyday language may be forgotten"
-        lines.insert(-1, f"from {start}, with {len(mixed_in):,} pairs of Tatoeba mixed in{forgets}")
+        lines.insert(
+            -1,
+            f"from {start}, with {len(mixed_in):,} pairs of Tatoeba mixed in{forgets}; its own"
+            " training may hold some of the test sentences",
+        )
     tell(*lines)
-    files, only_files = (
-        [{"file": path.name, "sha256": sha256_file(path)} for path in group]
-        for group in (paths, train_only)
-    )
+    files = (*paths, *train_only, *exclude)
     data = {
         "name": PairRecipe.corpus,
-        "files": files,
+        "files": [{"file": path.name, "sha256": sha256_file(path)} for path in files],
         "cleaning": corpus.counts,
         "lines": lines,
         **{name: len(part) for name, part in parts.items()},
-        "leak_by_sentence": overlap_rate(parts["train"], parts["test"]),
-        "train_only": {"files": only_files, "cleaning": corpus.train_only_counts},
-        "without": {"files": [*map(str, exclude)], "pairs": corpus.n_excluded},
+        "leak_by_sentence": overlap_rate(train, parts["test"]),
     }
 
     def begin() -> None:  # to be read while it trains
@@ -264,18 +264,18 @@ def train_on_files(
     translator, trainer = train_translator(
         folder,
         recipe,
-        parts | {"train": parts["train"] + mixed_in},
+        parts | {"train": train},
         list(dict.fromkeys(source for source, _ in take_evenly(parts["valid"], 10))),
         device=device,
         begin=begin,
         limits=length_limits_for(parts["train"]),
     )
-    sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, trainer, parts)
+    sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, parts)
     write_calibration(translator, parts["valid"], folder)
     effort = records.effort(translator.model, trainer)
     entries = [row for row in trainer.log_history if row["kind"] == "eval"]
     effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
-        dict.fromkeys(row.get("hardware", effort["hardware"]) for row in entries)
+        dict.fromkeys(row["hardware"] for row in entries)
     )
     scores, intervals = [valid_loss], {}
     for which, refs in {"first": [refs[:1] for refs in references], "all": references}.items():
@@ -296,9 +296,9 @@ def train_on_files(
         effort,
         scores,
         interval=intervals,
-        copied_answers=fmean(seen_in_training(references, parts["train"])),
-        but_for_numbers=report.leaked_but_for_numbers(sources, parts["train"]),
-        near_copies=report.leaked_near_copies(sources, parts["train"]),
+        copied_answers=fmean(seen_in_training(references, train)),
+        but_for_numbers=report.leaked_but_for_numbers(sources, train),
+        near_copies=report.leaked_near_copies(sources, train),
     )
     path = folder / report.LOW_CONFIDENCE
     if path.exists():

@@ -118,17 +118,17 @@ def ngrams_of(words: list[str]) -> set[tuple[str, ...]]:
 
 class NearDuplicates:
     """Finds the sentences of `held_out` that another one repeats: the same words, or, for a
-    sentence of at least `min_words`, a share of at least `overlap` of its 4-grams."""
+    sentence of at least eight words, 70% of its 4-grams."""
 
-    def __init__(self, held_out: Iterable[str], overlap: float = 0.7, min_words: int = 8):
+    def __init__(self, held_out: Iterable[str]):
         self.by_words = defaultdict(list)
         self.by_ngram = defaultdict(list)
         self.threshold = {}
         for k, words in enumerate(map(words_of, held_out)):
             self.by_words[" ".join(words)].append(k)
-            if len(words) >= min_words:
+            if len(words) >= 8:
                 ngrams = ngrams_of(words)
-                self.threshold[k] = overlap * len(ngrams)
+                self.threshold[k] = 0.7 * len(ngrams)
                 for ngram in ngrams:
                     self.by_ngram[ngram].append(k)
 

@@ -48,13 +48,13 @@ def sample_epoch(sizes: dict[str, int], temperature: float, seed: int) -> np.nda
     return np.concatenate(epoch)
 
 
-def split_repeats(epoch: np.ndarray, seed: int, max_parts: int = 16) -> list[np.ndarray]:
+def split_repeats(epoch: np.ndarray, seed: int) -> list[np.ndarray]:
     """The positions of an epoch in parts, so that a pair occurs once in a part if it has no more
-    than `max_parts` occurrences.
+    than 16 occurrences.
 
     Batches hold pairs of similar length, so all occurrences of a pair would meet in one batch."""
     counts = np.bincount(epoch)  # (pairs,)
-    n_parts, first = min(int(counts.max()), max_parts), np.cumsum(counts) - counts
+    n_parts, first = min(int(counts.max()), 16), np.cumsum(counts) - counts
     by_pair = np.argsort(epoch, kind="stable")
     occurrence = np.empty(len(epoch), dtype=np.int64)  # 0 for the first of its pair, 1, ...
     occurrence[by_pair] = np.arange(len(epoch)) - first[epoch[by_pair]]

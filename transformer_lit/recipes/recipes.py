@@ -300,19 +300,17 @@ def tested(
     folder: Path,
     recipe: Recipe,
     translator: Translator,
-    trainer: Trainer,
     parts: dict[str, Pairs],
 ) -> tuple[list[str], list[list[str]], list[str], dict]:
     """The test's distinct sentences, all the references of each, the answers, which go to
     hypotheses.txt, and the validation loss as a score."""
-    end = [entry for entry in trainer.log_history if entry["kind"] == "eval"][-1]
     sources, references = group_references(parts["test"])
     hypotheses = translator.translate(sources, precision="fp32")
     write_text(folder / "hypotheses.txt", "\n".join(hypotheses) + "\n")
     held_out = {
         "set": recipe.corpus + "-valid",
         "metric": "cross-entropy, nats a token",
-        "value": end["valid_loss"],
+        "value": validation_loss(translator.model, translator.encode_pairs(parts["valid"])),
     }
     return sources, references, hypotheses, held_out
 
@@ -328,7 +326,7 @@ def evaluate_and_record(
     """Translate the test part, score it, and write run.json; returns the record.
 
     hypotheses.txt has one line per distinct English test sentence."""
-    _, references, hypotheses, held_out = tested(folder, recipe, translator, trainer, parts)
+    _, references, hypotheses, held_out = tested(folder, recipe, translator, parts)
     return records.write_record(
         folder,
         command,

@@ -60,14 +60,14 @@ def change_settings(recipe: Recipe, settings: Mapping[str, object], name: str) -
 
 
 def read_value(key: str, value: object, kind: type) -> object:
-    "What was typed, as the type of a field; most numbers are positive."
+    "What was typed, as the type of a field; most numbers are positive, and no word is empty."
     kinds = get_args(kind) or (kind,)
     for cls in kinds:
         try:
             result = READERS.get(cls, cls)(value)
         except (KeyError, ValueError):
             continue
-        fits = cls not in (int, float) or result > 0 or key in MAY_BE_0 and result == 0
+        fits = cls in (bool, NoneType) or result > cls() or key in MAY_BE_0 and result == 0
         if fits and result in CHOICES.get(key, (result,)):
             return result
     expected = CHOICES.get(key) or [KINDS[cls] for cls in kinds]

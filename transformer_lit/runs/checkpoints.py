@@ -26,7 +26,6 @@ from transformer_lit.runtime.distributed import all_gather_objects, rank, run_on
 NAME = "checkpoint.safetensors"
 LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the other
     (r"^model\.(source|target)\.tokens\.", r"model.\1_embedding.token_embedding."),
-    (r"^model\.embedding\.tokens\.", "model.embedding.token_embedding."),
     (r"^model\.output\.", "model.output_projection."),
     (r"\.around_attention\.", ".self_attention_residual."),
     (r"\.around_(\w+)\.", r".\1_residual."),
@@ -34,12 +33,11 @@ LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the
     (r"(layers\.\d+\.\w+_attention)\.(query|key|value)\.", lambda m: f"{m[1]}.{m[2][0]}_proj."),
     (r"(layers\.\d+\.\w+_attention)\.output\.", r"\1.out_proj."),
 )
-LEGACY_FIELDS = {  # of configurations, translator.json, progress
+LEGACY_FIELDS = {  # of configurations and translator.json
     "source_vocab": "source_vocab_size",
     "target_vocab": "target_vocab_size",
     "tied": "tied_embeddings",
     "limits": "length_limits",
-    "n_tokens": "n_labels",  # of a training's progress
 }
 
 
@@ -163,7 +161,7 @@ def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None =
                 _, i, slot = name.split(".")
                 state["state"].setdefault(int(i), {})[slot] = tensor
         optimizer.load_state_dict(state)
-    return rename_legacy_fields(progress)
+    return progress
 
 
 # int8, for a file alone ---------------------------------------------------------------------------

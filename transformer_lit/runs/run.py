@@ -79,7 +79,7 @@ def keep_config(folder: Path, config: dict) -> None:
     if old != new:
         raise ValueError(
             f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"
-            " keep to it, or use another folder (--output-dir)"
+            " keep to it (another text or data: other pairs), or use another folder (--output-dir)"
         )
 
 
@@ -114,7 +114,7 @@ def only_run(folder: Path) -> Iterator[None]:
         lock = FileLock(folder.resolve() / LOCK, timeout=0, is_singleton=True).acquire()
     except Timeout:
         raise BlockingIOError(
-            f"another training is at work in {folder}: let it end, or use another --output-dir"
+            f"another training is at work in {folder}: let it end, or use another folder"
         ) from None
     with lock:
         yield

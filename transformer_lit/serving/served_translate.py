@@ -5,6 +5,7 @@
 # subwords, but neither torch nor the book.
 import io
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -29,8 +30,8 @@ def main() -> None:
 
     settings = json.loads((HERE / "translator.json").read_text("utf-8"))
     path = HERE / "tokenizer.json"
-    if "words" in (rules := json.loads(path.read_text("utf-8"))):
-        languages = settings["languages"] or [rules["language"]]
+    if "words" in json.loads(path.read_text("utf-8")):
+        languages = settings["languages"]
 
         def encode(text):
             return split_words(text, languages[0])
@@ -52,9 +53,14 @@ def main() -> None:
 
     engine = ctranslate2.Translator(str(HERE), intra_threads=1)
     limits = settings["length_limits"]
+    # lines of marks alone, and marks that nobody sees
+    marks = "^[\\W_]+$|[\u00ad\u200b\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    lines = read_sentences()
     texts = [
-        split_long_text(clean_input(line), lambda part: len(encode(part)) + 1, *limits)  # and EOS
-        for line in read_sentences()
+        split_long_text(
+            clean_input(re.sub(marks, "", line)), lambda part: len(encode(part)) + 1, *limits
+        )  # and EOS
+        for line in lines
     ]
     outputs = iter(
         engine.translate_batch(
@@ -65,8 +71,8 @@ def main() -> None:
             max_batch_size=64,
         )
     )
-    for parts in texts:
-        print(" ".join(decode(next(outputs).hypotheses[0]) for _ in parts))
+    for line, parts in zip(lines, texts):
+        print(" ".join(decode(next(outputs).hypotheses[0]) for _ in parts) or line.strip())
 
 
 if __name__ == "__main__":

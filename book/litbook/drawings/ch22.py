@@ -298,7 +298,7 @@ def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture
     return with_commands(figures.curve_panels(panels, **axes, **words))
 
 
-def bleu_by_length(names: Sequence[str], min_sentences: int = 20) -> figures.Picture:
+def bleu_by_length(names: Sequence[str]) -> figures.Picture:
     """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than `least`
     sentences are left out.
 
@@ -307,7 +307,7 @@ def bleu_by_length(names: Sequence[str], min_sentences: int = 20) -> figures.Pic
     lines = {}
     for name in names:
         seeds = [
-            [group for group in groups if group["sentences"] >= min_sentences]
+            [group for group in groups if group["sentences"] >= 20]
             for groups in recorded.results(name).by_length
         ]
         lines[name] = figures.spread(

@@ -161,7 +161,11 @@ function anySentence(root) {
   const form = root.querySelector("form"), field = form.querySelector("textarea"), examples = Array.from(root.querySelectorAll(".tl-ask-list button"));
   let which = form.elements["tl-which"].value, {cases, worth} = translators[which];
   let engine = null, turn = 0, own = false, pages = [], page = 0;
-  const tellNow = (said, note, state) => { button("stop").hidden = state != "busy"; tell(root, said, note, state); };
+  const tellNow = (said, note, state) => {
+    if (state != "busy" && document.activeElement == button("stop")) field.focus();  // it hides itself
+    button("stop").hidden = state != "busy";
+    tell(root, said, note, state);
+  };
   const pause = ms => new Promise(go => setTimeout(go, ms));
 
   function listed({english, french, links}) {
@@ -173,7 +177,7 @@ function anySentence(root) {
   function trust(chrf, cut = false) {
     const gray = cut || chrf < doubt, least = chrf <= worth[1][0];
     root.toggleAttribute("data-doubt", gray);
-    return ` On held-out sentences, translations with this confidence scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 on average against a human translation (chrF2)${gray ? ": don't rely on it." : "."}${cut ? " The output didn't end and was truncated." : ""}`;
+    return ` On held-out sentences, translations by beam search with this confidence scored ${least ? "at most " : ""}${Math.round(chrf)} of 100 on average against a human translation (chrF2)${gray ? ": don't rely on it." : "."}${cut ? " The output didn't end and was truncated." : ""}`;
   }
 
   function turnTo(number) {
@@ -186,7 +190,7 @@ function anySentence(root) {
   function clear() {
     pages = [];
     for (const name of ["all", "pages"]) out(name).hidden = true;
-    out("all").textContent = "";
+    out("all").textContent = out("list").textContent = "";
     root.removeAttribute("data-doubt");
   }
 
@@ -207,8 +211,8 @@ function anySentence(root) {
   }
 
   async function run() {
-    const text = field.value, mine = ++turn, beam = +form.elements["tl-way"].value, wrong = problem(Array.from(text.trim()).length);
-    if (engine) engine.stop();
+    stop();
+    const text = tlLive.visible(field.value), mine = ++turn, beam = +form.elements["tl-way"].value, wrong = problem(Array.from(text.trim()).length);
     if (wrong) { tellNow("", wrong, "refused"); return; }
     own = true;
     examples.forEach(one => one.setAttribute("aria-pressed", String(one.textContent == text)));
@@ -222,7 +226,6 @@ function anySentence(root) {
       if (mine != turn) return;
       if (strange) {
         view.show({english: tlLive.words(text, "en").slice(0, 40).map(word => word.text), french: [], links: []});
-        out("list").textContent = "";
         tellNow("", `${strange} It wasn't translated.`, "refused");
         return;
       }
@@ -259,11 +262,9 @@ function anySentence(root) {
 
   function stop() {
     if (button("stop").hidden) return;
-    const focused = document.activeElement == button("stop");
     engine.stop();
     turn++;
     if (pages.length) turnTo(pages.length - 1);
-    if (focused) field.focus();
     tellNow("", "Stopped.", "ready");
   }
 

@@ -137,7 +137,7 @@ async function wholeAnswer(ids, broken = {}, pads = 0, by = engine) {
 }
 
 async function newSentence(text, by = engine, called = name) {
-  const {parts, note} = await by.tokens(text);
+  const {parts, note} = await by.tokens(tlLive.visible(text));
   if (!parts.length) throw new Error("Type an English sentence first.");
   const [{text: english, ids, pieces}] = parts;
   if (ids.length > MOST) throw new Error(`This sentence has ${ids.length} tokens. The figures hold ${MOST}: try a shorter one.`);
@@ -282,6 +282,7 @@ function drawTokens() {
 function roving(root, chosen, columns = 1) {
   root.onclick = event => { const hit = event.target.closest("button"); if (hit && root.contains(hit)) chosen(hit); };
   root.onkeydown = event => {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
     const list = all("button", root), here = list.indexOf(document.activeElement);
     const to = {ArrowRight: here + 1, ArrowLeft: here - 1, ArrowDown: here + columns, ArrowUp: here - columns, Home: 0, End: list.length - 1}[event.key];
     if (here < 0 || to === undefined) return;
@@ -433,7 +434,7 @@ function listenToMap() {
   });
   holder.addEventListener("keydown", event => {
     const move = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Escape: null}[event.key];
-    if (move === undefined) return;
+    if (move === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const map = shown.attention[opened.kind][opened.layer][opened.head], [r, s] = cursor || [opened.kind == "encoder" ? 0 : at, 0];
     cursor = move && (cursor ? [Math.max(0, Math.min(map.rows - 1, r + move[0])), Math.max(0, Math.min(map.columns - 1, s + move[1]))] : [r, s]);

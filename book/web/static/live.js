@@ -21,6 +21,7 @@
      growing    more words are coming, so leave room
      play       types the words one by one, those before `from` at once; at once all of them where motion is unwelcome
    root.dataset.state                        what a live element does, set by its script: ready, loading the translator, busy, done, or refused
+   tlLive.visible(text)                      the text without marks that nobody sees, as the command line removes them
    tlLive.LONGEST                            characters of a text, as engine.js has it
    tlLive.calm                               true where the reader wants no motion
 */
@@ -198,5 +199,7 @@ function picture(root) {
   return {show, play};
 }
 
-return {engine, sentence, words, spans, looks, mean, links, picture, calm, FAINT, LONGEST: 20000};
+const visible = text => text.replace(/[\u00ad\u200b\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+
+return {engine, sentence, words, spans, looks, mean, links, picture, visible, calm, FAINT, LONGEST: 20000};
 })();

@@ -526,7 +526,7 @@ window.tlSearch = (function () {
         has.set(id, (has.get(id) || 0) + importance);
       for (const {id, score} of found) {
         const {page, weight: part} = sections[id],
-          pooled = byPage.get(page) || {};
+          pooled = byPage.get(page) || Object.create(null);
         byPage.set(page, pooled);
         pooled[term] = pooled[term] || new Map();
         pooled[term].set(id, (pooled[term].get(id) || 0) + own * part * score);
@@ -776,7 +776,8 @@ window.tlSearch = (function () {
       }
     });
     new MutationObserver(() => {
-      if (!wrapper.classList.contains("show") && outside && document.activeElement == document.body)
+      const inside = [document.body, close].includes(document.activeElement);
+      if (!wrapper.classList.contains("show") && outside && inside)
         outside.focus({preventScroll: true});
     }).observe(wrapper, {attributes: true, attributeFilter: ["class"]});
     return input;
