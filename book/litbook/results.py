@@ -238,6 +238,12 @@ def by_budget(design: str) -> dict[int, pd.DataFrame]:
     return dict(sorted({**others, FULL: results(design)}.items()))
 
 
+def all_seeds(runs: pd.DataFrame) -> pd.DataFrame:
+    "Those of the same design, budget and setting, with every seed that no search had."
+    same = select(**runs[["design", "budget", *SETTING]].iloc[0])
+    return read(same[~same.seed.isin(SEARCH_SEEDS)])
+
+
 def designs(ground: str = "tatoeba") -> list[str]:
     "All designs with a search and a full run for each seed."
     runs = load_runs(ground)

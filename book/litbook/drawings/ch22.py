@@ -199,15 +199,16 @@ def measured_rows(name: str, kinds: Sequence[str] = ("tokens", "FLOPs", "seconds
 
 
 def crossing_table() -> figures.Picture:
-    "RNN with attention and Transformer at each budget that both ran with all seeds."
+    "RNN with attention and Transformer at each budget that both ran, with all seeds."
     rnn, transformer = map(recorded.by_budget, ("rnn-attention", "transformer"))
     rows = []
     for budget in sorted(rnn.keys() & transformer.keys()):
-        ours, theirs = rnn[budget], transformer[budget]
+        ours, theirs = map(recorded.all_seeds, (rnn[budget], transformer[budget]))
         loss, bleu = gap_texts(ours, theirs)
         rows.append(
             {
                 "target tokens": budget,
+                "seeds": len(ours),
                 "RNN with attention": f"{ours.test_loss.mean():.3f}",
                 "Transformer": f"{theirs.test_loss.mean():.3f}",
                 "RNN − Transformer": loss,
@@ -257,9 +258,11 @@ def ends(lines: Mapping, digits: str = ".2f") -> str:
     return ", ".join(f"{name} {line[1][-1]:{digits}}" for name, line in lines.items())
 
 
-def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
+def losses_along(names: Sequence[str]) -> figures.Picture:
     "Validation losses along the runs on Tatoeba, by tokens and by FLOPs."
-    tokens, operations = (lines_along(names, since=since, by_operations=by) for by in (False, True))
+    tokens, operations = (
+        lines_along(names, since=300_000, by_operations=by) for by in (False, True)
+    )
     spent = ", ".join(f"{name} {line[0][-1]:.0f}" for name, line in operations.items())
     text = f"At the end: {ends(tokens)}. TFLOPs: {spent}."
     by_tokens = {"title": "by tokens", "xlabel": "millions of target tokens"}
@@ -276,30 +279,29 @@ def losses_along(names: Sequence[str], since: int = 0) -> figures.Picture:
     )
 
 
-def pocket_curves(names: Sequence[str], aligned: bool = True) -> figures.Picture:
-    """Along the recorded runs on the pocket corpus: the loss on validation pairs and, if `aligned`,
-    the alignment error rate; the losses alone have a logarithmic axis."""
+def pocket_curves(names: Sequence[str]) -> figures.Picture:
+    """Along the recorded runs on the pocket corpus: the loss on validation pairs and the alignment
+    error rate."""
     losses = lines_along(names, ground="pocket")
     lines = recorded.ngrams("pocket", "valid")
     axis = {"ylabel": "loss, nats per token", "hline": (min(lines.values()), "5-gram")}
-    axes = {"logx": True, "xlabel": "millions of target tokens"}
-    what, text = "Loss", ends(losses)
-    if aligned:
-        errors = lines_along(names, "alignment", "pocket")
-        what = "Loss and alignment error rate"
-        text += f"; alignment errors: {ends(errors, '.0%')}"
-    words = {
-        "alt": f"{what} of {len(names)} models along their runs. At the end: {text}.",
-        "caption": f"Pocket corpus. At the end: {text}. {recorded.ngrams_text(lines)}",
-    }
-    if not aligned:
-        return with_commands(figures.curves(losses, logy=True, **axis, **axes, **words))
+    errors = lines_along(names, "alignment", "pocket")
+    text = f"{ends(losses)}; alignment errors: {ends(errors, '.0%')}"
     panels = [{"series": losses, **axis}, {"series": errors, "ylabel": "alignment error rate"}]
-    return with_commands(figures.curve_panels(panels, **axes, **words))
+    return with_commands(
+        figures.curve_panels(
+            panels,
+            logx=True,
+            xlabel="millions of target tokens",
+            alt=f"Loss and alignment error rate of {len(names)} models along their runs."
+            f" At the end: {text}.",
+            caption=f"Pocket corpus. At the end: {text}. {recorded.ngrams_text(lines)}",
+        )
+    )
 
 
 def bleu_by_length(names: Sequence[str]) -> figures.Picture:
-    """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than `least`
+    """Recorded BLEU on Tatoeba against the number of English words; groups of fewer than 20
     sentences are left out.
 
     The caption says what share of the last model's BLEU the others have, for the shortest sentences

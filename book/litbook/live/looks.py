@@ -70,7 +70,7 @@ def followed(
 
 
 def beam_steps(
-    translator: Translator, english: str, beam_size: int = 2
+    translator: Translator, english: str, beam_size: int
 ) -> list[list[tuple[float, int, str]]]:
     "`candidates` with words in place of tokens, without those that no sentence can begin with."
     steps = candidates(
