@@ -336,7 +336,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "checkpoint written in place",
         "transformer_lit/corpora/files",
-        'path.with_name(path.name + ".part")',
+        'path.with_name(f"{path.name}.{os.getpid()}.part")',
         "path",
         "destroys the old checkpoint",
     ),

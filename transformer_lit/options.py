@@ -11,8 +11,8 @@ from pathlib import Path
 from transformer_lit import __version__
 
 
-def number(kind: Callable, low: float, high: float) -> Callable[[str], float]:
-    "A type for argparse: an int or a float from `low` to `high`."
+def number(kind: Callable, low: float, high: float) -> dict:
+    "What `add_argument` is given for an int or a float from `low` to `high`."
 
     def parse(text: str) -> float:
         with contextlib.suppress(ValueError):
@@ -21,7 +21,7 @@ def number(kind: Callable, low: float, high: float) -> Callable[[str], float]:
         name = "an integer" if kind is int else "a number"
         raise argparse.ArgumentTypeError(f"{text[:40]} is not {name} from {low:,} to {high:,}")
 
-    return parse
+    return dict(type=parse, metavar="N")
 
 
 def path(text: str) -> Path:
@@ -70,7 +70,8 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
         return parser
 
     count, folder = partial(number, int, 1), dict(type=path, metavar="DIR")
-    files = dict(type=path, nargs="+", action="extend", metavar="FILE")
+    file = dict(type=path, metavar="FILE")
+    files = file | dict(nargs="+", action="extend")
 
     add = command("data", "Download, list and verify datasets.").add_argument
     add("action", nargs="?", default="list", choices=["download", "list", "verify"])
@@ -89,8 +90,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     add("--epochs", **setting("epochs"), help="default: the recipe's")
     add(
         "--threads",
-        type=count(256),
-        metavar="N",
+        **count(256),
         help="CPU threads (default: OMP_NUM_THREADS, or half of the cores)",
     )
     add(
@@ -126,11 +126,10 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     add("--eval-every", **setting("eval_every"), help="validation interval (default: 2,000)")
     add(
         "--max-minutes",
-        type=number(float, 0, math.inf),
-        metavar="N",
+        **number(float, 0, math.inf),
         help="save and stop after this time, with exit status 75",
     )
-    add("--workers", type=count(256), metavar="N", help="for the preparation (default: 1)")
+    add("--workers", **count(256), help="for the preparation (default: 1)")
     add("--data-dir", **folder, help="the tokenized corpus (default: runs/store-RECIPE)")
     add(
         "--sampling-temperature",
@@ -141,7 +140,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     translate = command("translate", "Translate sentences.")
     add = translate.add_mutually_exclusive_group().add_argument
     add("sentences", nargs="*", default=[], help="default: read lines from stdin")
-    add("--file", type=path, help="a text file, one sentence per line")
+    add("--file", **file, help="a text file, one sentence per line")
     add("--interactive", action="store_true", help="ask for one sentence after the other")
     translate.add_argument(
         "--show-confidence",
@@ -150,8 +149,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
     )
     translate.add_argument(
         "--glossary",
-        type=path,
-        metavar="FILE",
+        **file,
         help="a term list, TERM<TAB>TRANSLATION: names, codes, fixed translations to keep",
     )
 
@@ -162,12 +160,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
         help="tatoeba, multi30k, newstest2014, pocket, or own: the held-out pairs of your own"
         " corpus (default: own if there is one, else tatoeba)",
     )
-    evaluate.add_argument(
-        "--output",
-        type=path,
-        metavar="FILE",
-        help="the report (default: scores-NAME.json)",
-    )
+    evaluate.add_argument("--output", **file, help="the report (default: scores-NAME.json)")
 
     export = command("export", "Convert a model for CTranslate2.")
     export.add_argument("output", **folder, help="a new folder")
@@ -188,7 +181,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
             help="a trained model's folder, or one of the book's (default: tatoeba-fr)",
         )
     for parser in translate, evaluate:
-        parser.add_argument("--beam-size", type=count(64), metavar="N", help="(default: 4)")
+        parser.add_argument("--beam-size", **count(64), help="(default: 4)")
     for parser in train, translate, evaluate:
         parser.add_argument(
             "--device",

@@ -38,7 +38,7 @@ def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
     """`write` a file beside `path`, then put it in its place at once: whatever goes wrong on the
     way, the old file stands."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")  # of this process alone
     try:
         part.touch()
         mode = part.stat().st_mode  # as any new file has it; safetensors gives it another

@@ -29,7 +29,7 @@ def published(name: str) -> dict | None:
     The same text is in circulation packed by different programs, each giving another file. So the
     size, lines and SHA-256 are the text's; the MD5 is that of the packed file, where its publisher
     has one."""
-    for line in shipped("data/checksums.tsv").read_text(encoding="utf-8").splitlines():
+    for line in shipped("data/checksums.tsv").read_text("utf-8").splitlines():
         file, size, _, sha256, md5 = line.split("\t")
         if file == name:
             return {"bytes": int(size), "sha256": sha256, "md5": md5}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_lit.corpora.files import read_json
-from transformer_lit.corpora.texts import TextPair
+from transformer_lit.corpora.texts import Splits
 from transformer_lit.runtime.progress import bar
 
 FILES = (
@@ -92,10 +92,10 @@ class TokenStore(Sequence):
         "The file of its subwords."
         return self.folder / "tokenizer.json"
 
-    def held_out(self) -> dict[str, list[TextPair]]:
+    def held_out(self) -> Splits:
         'The pairs that were kept out: "valid" and "test", and those of each kind of a mixture.'
         splits = read_json(self.folder / "held_out.json")
-        return {name: [(source, target) for source, target in splits[name]] for name in splits}
+        return {name: [*map(tuple, splits[name])] for name in splits}
 
     def record(self, name: str) -> dict:
         """What run.json says of the data: the files behind it, how they were cleaned, and how many

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 TextPair = tuple[str, str]  # English, other
+Pairs = list[TextPair]
+Splits = dict[str, Pairs]  # "train", "valid", "test"
 TEXTS = (".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".txt.gz", ".txt.xz")
 # marks of direction and byte order, soft hyphens: a program sees them, and nobody else
 INVISIBLE = re.compile("[\u00ad\u200b\ufeff\u200e\u200f\u202a-\u202e\u2066-\u2069]")

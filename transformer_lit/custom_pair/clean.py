@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from transformer_lit.corpora.texts import (
     INVISIBLE,
+    Pairs,
+    Splits,
     TextPair,
     is_garbled,
     read_lines,
@@ -30,7 +32,6 @@ from transformer_lit.custom_pair.languages import (
 )
 from transformer_lit.data import split_by_source, normalize_text
 
-Splits = dict[str, list[TextPair]]
 JudgedPairs = list[tuple[TextPair, str]]  # each pair with the reason to leave it out, or ""
 
 
@@ -92,7 +93,7 @@ def count_reasons(raw_pairs: Sequence[TextPair], judged: JudgedPairs) -> dict[st
     "How many pairs were given, written otherwise, kept, and left out for each reason."
     counts = Counter(reason or "kept" for _, reason in judged)
     respelled = sum(pair != tuple(raw) for raw, (pair, _) in zip(raw_pairs, judged))
-    return {"given": len(raw_pairs), "respelled": respelled, "kept": 0} | dict(counts)
+    return {"given": len(raw_pairs), "respelled": respelled, "kept": 0, **counts}
 
 
 def rejection_summary(counts: dict[str, int]) -> str:
@@ -120,7 +121,7 @@ def matching_key(sentence: str) -> str:
     return letters or sentence  # a line of marks alone is its own
 
 
-def split_pairs(pairs: list[TextPair]) -> Splits:
+def split_pairs(pairs: Pairs) -> Splits:
     """Training, validation and test, without a common sentence in the first column. ValueError if
     there are too few.
 
@@ -137,17 +138,17 @@ def split_pairs(pairs: list[TextPair]) -> Splits:
     return {name: [pairs[int(k)] for _, k in rows] for name, rows in indices.items()}
 
 
-def separate_targets(splits: Splits) -> tuple[Splits, list[TextPair]]:
+def separate_targets(splits: Splits) -> tuple[Splits, Pairs]:
     """The splits without a common sentence in the second column either, for the other direction;
     and the pairs that this costs.
 
     The test is the same in both directions. So a reverse model never saw what the forward one is
     tested with, and may translate for it."""
-    held_out, separated, removed = set[str](), {"test": splits["test"]}, []
-    for name, previous in (("valid", "test"), ("train", "valid")):
-        held_out |= {matching_key(target) for _, target in separated[previous]}
+    held_out, separated, removed = set[str](), {}, []
+    for name in "test", "valid", "train":
         separated[name] = [pair for pair in splits[name] if matching_key(pair[1]) not in held_out]
         removed += [pair for pair in splits[name] if matching_key(pair[1]) in held_out]
+        held_out |= {matching_key(target) for _, target in separated[name]}
     return separated, removed
 
 
@@ -167,7 +168,7 @@ def reject_held_out(judged: JudgedPairs, splits: Splits) -> JudgedPairs:
     return [(pair, rejection or reason(pair)) for pair, rejection in judged]
 
 
-def exclude_pairs(train: list[TextPair], paths: Sequence[Path]) -> list[TextPair]:
+def exclude_pairs(train: Pairs, paths: Sequence[Path]) -> Pairs:
     """Those training pairs that files like low_confidence.tsv list, with other quotes and spaces,
     too: what somebody kept of such a file may come from a table program. ValueError if it lists
     none or all."""
@@ -248,7 +249,8 @@ def prepare_pairs(
         pairs = read_pairs(train_only, languages)
         judged_more = reject_pairs(pairs, by_language)
         usable = useful_pairs(judged_more, count_reasons(pairs, judged_more), train_only)
-        notes += findings.corpus_notes(pairs, judged_more, int(not reverse))
+        for note in findings.corpus_notes(pairs, judged_more, int(not reverse)):
+            notes.append(f"{names_of(train_only)}: {note}")
         if columns_look_swapped(usable, splits["train"]):
             raise ValueError(
                 f"the columns of {names_of(train_only)} look swapped: write its languages in the"

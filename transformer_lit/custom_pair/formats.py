@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 from transformer_lit.corpora.texts import (
     MAX_LINE,
-    TextPair,
+    Pairs,
     damage,
     is_garbled,
     open_text,
@@ -133,7 +133,7 @@ def read_table(path: Path, is_csv: bool) -> list[list[str]]:
     return plain if swallowed and not is_csv else table
 
 
-def read_file(path: Path, languages: Sequence[str]) -> list[TextPair]:
+def read_file(path: Path, languages: Sequence[str]) -> Pairs:
     """Two columns, by their names if there are any, else the first two. A row with more columns
     than most gets tabs, and cleaning counts it."""
     kind = suffix_of(path)
@@ -164,7 +164,7 @@ def read_file(path: Path, languages: Sequence[str]) -> list[TextPair]:
 # One or two ---------------------------------------------------------------------------------------
 
 
-def read_pairs(paths: Sequence[Path], languages: Sequence[str] = COLUMNS) -> list[TextPair]:
+def read_pairs(paths: Sequence[Path], languages: Sequence[str] = COLUMNS) -> Pairs:
     """The pairs of one file, or of two parallel texts, as they stand.
 
     Raises ValueError with one sentence if columns, sides or names don't fit, or if it is no text.

@@ -26,9 +26,9 @@ SURE, MIN_SWAPPED = 1.0, 10  # of both sides together; pairs: see `swapped_pairs
 MAX_SINGLETONS = 0.1
 # Chinese characters, kana, Korean syllables
 CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U000323af]")
-UNSPACED_SCRIPTS = (  # as the names of their letters begin in Unicode
-    *("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"),
-    *("YI ", "TAI ", "NEW TAI", "JAVANESE", "BALINESE"),
+UNSPACED_SCRIPTS = tuple(  # as the names of their letters begin in Unicode
+    "CJK,HIRAGANA,KATAKANA,BOPOMOFO,THAI,LAO,KHMER,MYANMAR,TIBETAN,"
+    "YI ,TAI ,NEW TAI,JAVANESE,BALINESE".split(",")
 )
 
 
@@ -135,7 +135,7 @@ def third_language(lines: Sequence[str]) -> list[bool]:
         return nothing
     scores = [column.score(line) for line in sample]
     threshold = sorted(scores)[int(UNUSUAL * len(scores))]
-    for final in (False, False, True, True):
+    for final in False, False, True, True:
         usual, unusual = (
             CharacterModel((x for x, y in zip(sample, scores) if (y < threshold) is below), column)
             for below in (False, True)

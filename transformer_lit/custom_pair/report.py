@@ -91,11 +91,12 @@ class Example(NamedTuple):
         return self.translation == self.reference
 
 
+Examples = Mapping[str, Sequence[Example]]  # "right" and "wrong" ones
+
+
 def choose_examples(
-    sources: Sequence[str],
-    references: References,
-    translations: Sequence[str],
-) -> dict[str, list[Example]]:
+    sources: Sequence[str], references: References, translations: Sequence[str]
+) -> Examples:
     """Translations to look at: at most N_EXAMPLES "right" and as many "wrong" ones.
 
     Right is what equals a reference, or, where too few do, what comes nearest by chrF. Wrong ones
@@ -180,9 +181,7 @@ def too_long_line(record: Mapping) -> str:
     return f"{n:,} training pairs were left out because a side has over 128 tokens." * bool(n)
 
 
-def lines_after(
-    folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]
-) -> list[str]:
+def lines_after(folder: Path, record: Mapping, examples: Examples) -> list[str]:
     "What is printed at the end: scores, some translations, where the rest stands."
     lines = [too_long_line(record)] if too_long_line(record) else []
     lines += [
@@ -249,7 +248,7 @@ four words are the same). Such sentences inflate the scores.
 On {data[distinct_test]:,} test sentences, kept in test.tsv:
 
 {score_list}{characters}
-Validation loss: {valid_loss:.3f} nats per token.
+Validation loss: {scores[0][value]:.3f} nats per token.
 
 ## Right
 
@@ -263,7 +262,7 @@ A sample from the half of the other translations that is farthest from the refer
 {wrong}"""
 
 
-def write_report(folder: Path, record: Mapping, examples: Mapping[str, Sequence[Example]]) -> None:
+def write_report(folder: Path, record: Mapping, examples: Examples) -> None:
     "All of it as a page, to `folder`/report.md."
     *pairs, model = record["data"]["lines"]
     tables = {
@@ -284,7 +283,6 @@ def write_report(folder: Path, record: Mapping, examples: Mapping[str, Sequence[
             minutes=record["seconds"] / 60,
             score_list=bullets(score_lines(record)),
             characters=CHARACTERS * ("tok:char" in str(record["scores"])),
-            valid_loss=record["scores"][0]["value"],
             n_right=sum(row.is_right for row in examples["right"]),
         ),
     )

@@ -10,9 +10,9 @@ from statistics import fmean
 import torch
 
 from transformer_lit.corpora.files import sha256_file
-from transformer_lit.corpora.texts import TextPair, take_evenly
+from transformer_lit.corpora.texts import Pairs, Splits, TextPair, take_evenly
 from transformer_lit.custom_pair import report
-from transformer_lit.custom_pair.clean import Splits, prepare_pairs, reject_held_out
+from transformer_lit.custom_pair.clean import prepare_pairs, reject_held_out
 from transformer_lit.custom_pair.findings import FILTERED
 from transformer_lit.data import (
     CORPUS_LANGUAGES,
@@ -89,27 +89,25 @@ class PairRecipe(Recipe):
 def recipe_of(size: ModelSize, languages: tuple[str, str], text: str = "") -> PairRecipe:
     """How to train by a row of the table, from the first language to the second, with the rates of
     the book's own translators."""
-    model = dict(
-        d_model=size.width,
-        n_heads=size.width // 64,
-        d_ff=4 * size.width,
-        n_encoder_layers=size.layers,
-        n_decoder_layers=size.layers,
-        norm="pre",
-        dropout=size.dropout,
-    )
-    training = TrainingConfig(
-        epochs=size.epochs,
-        max_tokens=size.max_tokens,
-        warmup_steps=size.warmup,
-        precision="auto",
-    )
     return PairRecipe(
         language=languages[1],
         source=languages[0],
         vocab_size=size.vocabulary,
-        model=model,
-        training=training,
+        model=dict(
+            d_model=size.width,
+            n_heads=size.width // 64,
+            d_ff=4 * size.width,
+            n_encoder_layers=size.layers,
+            n_decoder_layers=size.layers,
+            norm="pre",
+            dropout=size.dropout,
+        ),
+        training=TrainingConfig(
+            epochs=size.epochs,
+            max_tokens=size.max_tokens,
+            warmup_steps=size.warmup,
+            precision="auto",
+        ),
         peak_lr=4e-3,
         optimizer="muon",
         text=text,
@@ -120,8 +118,7 @@ def recipe_for(parts: Splits, languages: tuple[str, str], n_excluded: int = 0) -
     """How to train on these pairs: by the table's row for so many. Excluded pairs count for the
     row, so that models with and without them can be compared."""
     size = choose_size(len(parts["train"]) + n_excluded)
-    text = fingerprint(pair for part in parts.values() for pair in part)
-    return recipe_of(size, languages, text)
+    return recipe_of(size, languages, fingerprint(pair for part in parts.values() for pair in part))
 
 
 def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
@@ -135,18 +132,17 @@ def fine_tuning(recipe: PairRecipe, name: str) -> PairRecipe:
         raise ValueError(f"{name} translates {theirs}, and your pairs are {ours}")
     model = asdict(pretrained.model.config) | {"dropout": recipe.model["dropout"]}
     vocab_size, _ = model.pop("source_vocab_size"), model.pop("target_vocab_size")
-    training = replace(recipe.training, epochs=max(3, recipe.training.epochs // 4))
     return replace(
         recipe,
         model=model,
-        training=training,
+        training=replace(recipe.training, epochs=max(3, recipe.training.epochs // 4)),
         vocab_size=vocab_size,
         peak_lr=recipe.peak_lr / 4,
         init_from=name,
     )
 
 
-def replay_pairs(recipe: PairRecipe, parts: Splits) -> list[TextPair]:
+def replay_pairs(recipe: PairRecipe, parts: Splits) -> Pairs:
     """Pairs of Tatoeba, together as long as those to train on, so that a pretrained translator
     keeps its everyday language; none with a held-out sentence on either side, none where Tatoeba
     can't be had."""
@@ -175,9 +171,7 @@ def length_limits_for(pairs: Sequence[TextPair]) -> tuple[int, int]:
 # What its probabilities tell ----------------------------------------------------------------------
 
 
-def least_likely_pairs(
-    translator: Translator, pairs: list[TextPair]
-) -> list[tuple[float, TextPair]]:
+def least_likely_pairs(translator: Translator, pairs: Pairs) -> list[tuple[float, TextPair]]:
     """The tenth of the training pairs that the trained model finds least likely, the least likely
     first.
 
@@ -194,7 +188,7 @@ def least_likely_pairs(
     return rows[: len(rows) // 10]
 
 
-def write_calibration(translator: Translator, pairs: list[TextPair], folder: Path) -> None:
+def write_calibration(translator: Translator, pairs: Pairs, folder: Path) -> None:
     """What the translator's probabilities are worth, from at most 500 validation sentences, for
     `translate --show-confidence`; nothing if they are too few."""
     sources, references = zip(*take_evenly(list(zip(*group_references(pairs))), 500))
@@ -258,8 +252,9 @@ def train_on_files(
 
     def begin() -> None:  # to be read while it trains
         report.write_tsv(folder / report.TEST, parts["test"])
-        rejected = ((why, *pair) for pair, why in corpus.rejected if why != "repeated")
-        report.write_tsv(folder / FILTERED, rejected)
+        report.write_tsv(
+            folder / FILTERED, ((why, *pair) for pair, why in corpus.rejected if why != "repeated")
+        )
 
     translator, trainer = train_translator(
         folder,
@@ -273,9 +268,8 @@ def train_on_files(
     sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, parts)
     write_calibration(translator, parts["valid"], folder)
     effort = records.effort(translator.model, trainer)
-    entries = [row for row in trainer.log_history if row["kind"] == "eval"]
     effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
-        dict.fromkeys(row["hardware"] for row in entries)
+        dict.fromkeys(row["hardware"] for row in trainer.log_history if row["kind"] == "eval")
     )
     scores, intervals = [valid_loss], {}
     for which, refs in {"first": [refs[:1] for refs in references], "all": references}.items():

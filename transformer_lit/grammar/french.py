@@ -115,12 +115,6 @@ def with_etre() -> set[str]:
     return {verb.infinitive for verb in verbs() if "be" in verb.remarks.split()}
 
 
-def inflect(word: str, gender: str, plural: bool) -> str:
-    "A participle that agrees: né, née, nés, nées; pris, prise, pris, prises."
-    word += "e" if gender == "f" else ""
-    return french_plural(word) if plural else word
-
-
 def conjugate(verb: str, form: str, subject: "Phrase | None") -> str:
     """A form of `verb` that goes with a subject; without one, the form of il.
 
@@ -133,8 +127,9 @@ def conjugate(verb: str, form: str, subject: "Phrase | None") -> str:
         return present("être" if verb in with_etre() else "avoir")[person]
     if form == "order":
         return re.sub("(?<=[ea])s$", "", present(verb)[person])
-    if form == "agreed" or form == "part" and verb in with_etre():
-        return inflect(participle(verb), subject.gender, subject.plural)
+    if form == "agreed" or form == "part" and verb in with_etre():  # né, née, nés, nées
+        word = participle(verb) + "e" * (subject.gender == "f")
+        return french_plural(word) if subject.plural else word
     return participle(verb) if form == "part" else TENSES[form](verb)[person]
 
 
@@ -211,10 +206,12 @@ class Verb(NamedTuple):
     def realize(self, language: str, form: str, subject: "Phrase") -> TaggedWords:
         "Its word in a pattern: a form of the French verb, or the English pres, base, past or ing."
         if language == "fr":
-            return ((conjugate(self.infinitive, form, subject), ""),)
-        if form == "pres":
-            return ((english_verb(self.base, form, subject)[0], ""),)
-        return ((getattr(self, form), ""),)
+            word = conjugate(self.infinitive, form, subject)
+        elif form == "pres":
+            [word] = english_verb(self.base, form, subject)
+        else:
+            word = getattr(self, form)
+        return ((word, ""),)
 
 
 @cache

@@ -32,8 +32,8 @@ from transformer_lit.tokenization import split_words
 
 Slots = dict[str, Any]  # a slot's letter -> Phrase, Verb or Adjective
 
-THINGS = "animal thing clothes text container furniture vehicle boat building room plant instrument"
-THINGS += " show food cover pair food2 drink road waters height"
+CONCRETE = """person animal thing clothes text container furniture vehicle boat building room plant
+    instrument show food cover pair food2 drink road waters height"""
 PLACED = "small clothes pair text food fragile toy"  # what lies about
 BARE = "small clothes pair text food animal"
 OWNED = "animal thing clothes text container furniture vehicle"
@@ -192,7 +192,7 @@ def anybody(rng: Random, slots: Slots) -> Phrase:
     "A person, or a thing that the listener knows."
     if rng.random() < 0.35:
         return person(rng, slots)
-    return choose_noun(rng, "person " + THINGS, "sure")
+    return choose_noun(rng, CONCRETE, "sure")
 
 
 def vocative(rng: Random, slots: Slots) -> Phrase:
@@ -297,8 +297,7 @@ def quality(
 
 def item(rng: Random, slots: Slots, kind: str, *wanted: str) -> Phrase:
     "A fixed expression of the lexicon, such as `tomorrow`."
-    rows = [row for row in lexicon()[kind] if {*wanted} <= {*row[2:]}]
-    en, fr, *_ = rng_choice(rng, rows)
+    en, fr, *_ = rng_choice(rng, [row for row in lexicon()[kind] if {*wanted} <= {*row[2:]}])
     return Phrase(words_of(en), words_of(fr, language="fr"), lemma=en)
 
 
@@ -319,8 +318,7 @@ def idiom(rng: Random, slots: Slots, whom: str = "") -> Phrase:
 
 def mark_of(rng: Random, slots: Slots) -> Phrase:
     "The mark that ends a fixed expression."
-    mark = slots["I"].classes
-    words = ((mark, "^" + mark),)
+    words = marked(slots["I"].classes, "en")
     return Phrase(words, words)
 
 
@@ -348,7 +346,7 @@ SLOT_FILLERS = {
     "fine": what_a,
     "place": place,
     # that the listener knows
-    "noun": lambda rng, slots: choose_noun(rng, "person " + THINGS, "sure"),
+    "noun": lambda rng, slots: choose_noun(rng, CONCRETE, "sure"),
     "thing": lambda rng, slots, verb_slot="": choose_noun(
         rng, slots[verb_slot].objects if verb_slot else PLACED, "sure"
     ),

@@ -12,7 +12,7 @@ import torch
 from transformer_lit import evaluation
 from transformer_lit.corpora.files import write_text
 from transformer_lit.corpora.store import TokenStore
-from transformer_lit.corpora.texts import TextPair, take_evenly
+from transformer_lit.corpora.texts import Splits, TextPair, take_evenly
 from transformer_lit.recipes.mixture import MixtureBatches, MixtureExperiment
 from transformer_lit.recipes.prepare import PreparationConfig, prepare_store
 from transformer_lit.recipes.recipes import (
@@ -43,7 +43,7 @@ from transformer_lit.wmt import Experiment, StoreBatches, build_experiment, snap
 
 
 def configure_experiment(
-    corpus: str, preset: str, size: str, settings: Mapping[str, object], device: str = "auto"
+    corpus: str, preset: str, size: str, settings: Mapping[str, object], device: str
 ) -> Experiment:
     "What the command line describes: a preset and a model size, with some fields changed."
     if corpus not in TRAINING_SETS and not Path(corpus).is_dir():
@@ -54,11 +54,12 @@ def configure_experiment(
         experiment = MixtureExperiment(**vars(experiment))
     place = default_device(device)
     precision = resolve_precision("auto", place)
-    training = replace(experiment.training, precision=precision)
-    compiled = place.type == "cuda" and precision == "bf16"
-    return change_settings(
-        replace(experiment, training=training, compile=compiled), settings, corpus
-    )
+    experiment.training = replace(experiment.training, precision=precision)
+    experiment.compile = place.type == "cuda" and precision == "bf16"
+    chosen = change_settings(experiment, settings, corpus)
+    if chosen.vocab_size > 1 << 16:
+        raise ValueError(f"vocab_size={chosen.vocab_size}: 65536 are the most that two bytes hold")
+    return chosen
 
 
 def batches_of(store: TokenStore, experiment: Experiment) -> StoreBatches:
@@ -75,7 +76,7 @@ class EvaluationCallback:
     translator: Translator
     experiment: Experiment
     valid: Sequence[TextPair]
-    valid_by_kind: Mapping[str, Sequence[TextPair]] = field(default_factory=dict)
+    valid_by_kind: Splits = field(default_factory=dict)
 
     def __call__(self, trainer: Trainer) -> dict | None:
         e, step = self.experiment, trainer.step
@@ -131,7 +132,7 @@ def translate_to_file(
 
 
 def evaluate_test_sets(
-    translator: Translator, sets: Mapping[str, Sequence[TextPair]], folder: Path, end: float
+    translator: Translator, sets: Splits, folder: Path, end: float
 ) -> list[dict] | None:
     "Every score of chapter 19 on each set; None if `end` came first."
     rows = []
@@ -205,26 +206,29 @@ def build_run(
     experiment: Experiment, store: TokenStore, folder: Path, device: torch.device
 ) -> tuple[Translator, Trainer, StoreBatches]:
     "Model, trainer and batches of an experiment; refuses a folder that holds another one."
-    e = experiment
     metadata = {
-        "recipe": in_plan(e),
-        **start_of(e),
+        "recipe": in_plan(experiment),
+        **start_of(experiment),
         "tokenizer": store.manifest["tokenizer"],
         "ids": store.manifest["ids"],
     }
     outputs = [path.name for path in folder.glob("hypotheses-*.txt")]
     run_on_main(lambda: check_folder(folder, metadata, outputs))
-    translator = build_translator(e, [], store.folder)
+    translator = build_translator(experiment, [], store.folder)
     translator.length_limits = 2 * (store.manifest["config"]["tokens"],)
     translator.model.to(device)
-    batches = batches_of(store, e)
+    batches = batches_of(store, experiment)
     batches.epoch_batches(0)  # raises ValueError if a sentence is longer than a batch
     trainer = new_trainer(
         translator,
-        e,
+        experiment,
         folder=folder,
-        lr_schedule=(lambda step: linear_lr(step, e.max_steps, e.peak_lr, e.training.warmup_steps))
-        if e.lr_schedule == "linear"
+        lr_schedule=(
+            lambda step: linear_lr(
+                step, experiment.max_steps, experiment.peak_lr, experiment.training.warmup_steps
+            )
+        )
+        if experiment.lr_schedule == "linear"
         else None,
         metadata=metadata,
     )
@@ -241,15 +245,20 @@ def run_experiment(
     device: str = "auto",
 ) -> dict | None:
     "From archives to the record of a scored model; None if the deadline came first."
-    e, place = experiment, init_process_group(device)
-    start_of(e)  # a mistyped name is told before the corpus is prepared
-    preparation = PreparationConfig(e.corpus, e.vocab_size, e.tokenizer_sample, pairs=e.pairs)
+    place = init_process_group(device)
+    start_of(experiment)  # a mistyped name is told before the corpus is prepared
+    preparation = PreparationConfig(
+        experiment.corpus,
+        experiment.vocab_size,
+        experiment.tokenizer_sample,
+        pairs=experiment.pairs,
+    )
     run_on_main(lambda: prepare_store(preparation, store, workers))
     tokens = TokenStore(store)
     valid = tokens.held_out()
     by_kind = {part[6:]: pairs for part, pairs in valid.items() if part.startswith("valid-")}
-    translator, trainer, batches = build_run(e, tokens, folder, place)
-    evaluate = EvaluationCallback(translator, e, valid["valid"], by_kind)
+    translator, trainer, batches = build_run(experiment, tokens, folder, place)
+    evaluate = EvaluationCallback(translator, experiment, valid["valid"], by_kind)
 
     def on_step(trainer):
         trainer.run.stop_requested |= time.monotonic() > deadline
@@ -258,6 +267,8 @@ def run_experiment(
     with only_run(folder):
         run_on_main(lambda: translator.save_config(folder))
         fit_with_bar(trainer, batches, on_step)
-        if trainer.step < e.max_steps:
+        if trainer.step < experiment.max_steps:
             return None
-        return run_on_main(lambda: conclude(trainer, translator, e, tokens, command, deadline))
+        return run_on_main(
+            lambda: conclude(trainer, translator, experiment, tokens, command, deadline)
+        )

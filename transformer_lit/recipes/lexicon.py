@@ -9,7 +9,8 @@ from itertools import chain
 
 import numpy as np
 
-from transformer_lit.corpora.texts import TextPair
+from transformer_lit.corpora.texts import Pairs, TextPair
+from transformer_lit.serving.glossary import capitalized
 
 LONGEST = 12  # words of a sentence: a short one says more about each of its words
 WORD = r"\w+(?:['-]\w+)*", r"\w+'|\w+(?:-\w+)*"  # of the source; of the target: l' eau
@@ -66,7 +67,7 @@ def phrase_pairs(source: list, target: list, scores: np.ndarray) -> Iterator[tup
                 yield " ".join(source[first : last + 1]), phrase
 
 
-def build_lexicon(pairs: Iterable[TextPair]) -> list[TextPair]:
+def build_lexicon(pairs: Iterable[TextPair]) -> Pairs:
     """The most frequent translation of each word and phrase, if it occurs three times and makes 30%
     of all; words also with a capital."""
     split = [pair for pair in map(split_words, pairs) if all(map(len, pair))]
@@ -81,5 +82,5 @@ def build_lexicon(pairs: Iterable[TextPair]) -> list[TextPair]:
         if count >= max(3, 0.3 * translations.total()):
             lexicon.append((source, target))
             if " " not in source:
-                lexicon.append((source[0].upper() + source[1:], target[0].upper() + target[1:]))
+                lexicon.append((capitalized(source), capitalized(target)))
     return lexicon

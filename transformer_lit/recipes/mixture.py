@@ -71,12 +71,13 @@ class MixtureBatches(StoreBatches):
         self.sizes, self.temperature = kinds_in(store.manifest["counts"]), temperature
 
     def epoch_batches(self, epoch: int) -> list[np.ndarray]:
-        c, seed, batches = self.config, self.config.seed + 1000 * epoch, []
+        seed, batches = self.config.seed + 1000 * epoch, []
         sample = sample_epoch(self.sizes, self.temperature, seed)
         for k, positions in enumerate(split_repeats(sample, seed)):
             part = sample[positions]
             lengths = self.store.lengths[part]
             batches += [
-                part[batch] for batch in token_batches_from_lengths(lengths, c.max_tokens, seed + k)
+                part[batch]
+                for batch in token_batches_from_lengths(lengths, self.config.max_tokens, seed + k)
             ]
         return [batches[k] for k in np.random.default_rng(seed).permutation(len(batches))]

@@ -19,7 +19,7 @@ import numpy as np
 
 from transformer_lit.corpora.files import sha256_file, write_json
 from transformer_lit.corpora.store import FILES, EncodedChunk, TokenStore, write_tokens
-from transformer_lit.corpora.texts import TextPair, TextSource
+from transformer_lit.corpora.texts import Pairs, Splits, TextPair, TextSource
 from transformer_lit.data import clean_pairs, sentence_key, normalize_text, exclude_sources
 from transformer_lit.masks import BOS, EOS
 from transformer_lit.recipes.training_sets import find_training_set
@@ -67,7 +67,7 @@ def sample_lines(
 
 def source_chunks(
     sources: Iterable[TextSource], pairs: int | None = None
-) -> Iterator[tuple[str, list[TextPair]]]:
+) -> Iterator[tuple[str, Pairs]]:
     "The first `pairs` pairs, or all, in chunks, each with its source's name."
     for source in sources:
         stream = islice(source.read(), pairs)
@@ -84,7 +84,7 @@ def pair_key(pair: TextPair) -> int:
 
 def filter_pairs(
     pairs: Sequence[TextPair], config: PreparationConfig, held_out: Iterable[str]
-) -> tuple[list[TextPair], Counter]:
+) -> tuple[Pairs, Counter]:
     """Chapter 17's `clean_pairs`, then two more reasons to leave a pair out: bytes that were no
     UTF-8, and English that is held out."""
     cleaned, counts = clean_pairs(pairs, config.words, config.ratio)
@@ -110,7 +110,7 @@ def encode_chunk(
     tokenizer: Path,
     config: PreparationConfig,
     held_out: Sequence[str],
-    chunk: tuple[str, list[TextPair]],
+    chunk: tuple[str, Pairs],
 ) -> tuple[str, EncodedChunk]:
     "Clean a chunk, keep the tests out, encode what is left."
     name, pairs = chunk
@@ -129,7 +129,7 @@ def encode_chunk(
 
 
 def encode_chunks(
-    chunks: Iterable[tuple[str, list[TextPair]]], arguments: tuple, workers: int = 1
+    chunks: Iterable[tuple[str, Pairs]], arguments: tuple, workers: int = 1
 ) -> Iterator[tuple[str, EncodedChunk]]:
     """Chunk after chunk, in order, by `workers` processes; arguments: of `encode_chunk`.
 
@@ -146,7 +146,7 @@ def write_store(
     folder: Path,
     config: PreparationConfig,
     sources: Sequence[TextSource],
-    held_out: dict[str, list[TextPair]],
+    held_out: Splits,
     workers: int,
 ) -> dict:
     "Subwords, tokens and held-out pairs into a folder. What was counted and measured on the way."
@@ -193,7 +193,7 @@ def prepare_store(
     config: PreparationConfig,
     folder: Path,
     workers: int = 1,
-    held_out: dict[str, list[TextPair]] | None = None,
+    held_out: Splits | None = None,
 ) -> TokenStore:
     """The token store of a corpus: made, or the one that is there.
 

@@ -18,6 +18,7 @@ from transformer_lit.runtime.batches import Batches
 from transformer_lit.runtime.distributed import rank
 from transformer_lit.corpora.files import sha256_file, shipped, write_text
 from transformer_lit.corpora.published import tatoeba_archive
+from transformer_lit.corpora.texts import Pairs, Splits
 from transformer_lit.runtime.optimizers import MuonAndAdam
 from transformer_lit.runtime.progress import bar
 from transformer_lit.evaluation import sacrebleu_scores
@@ -29,8 +30,6 @@ from transformer_lit.gradients import compute_gradients, summed_loss
 from transformer_lit.training import Trainer, TrainingConfig, on_epoch_end, validation_loss
 from transformer_lit.translation import Translator
 from transformer_lit.wmt import model_preset
-
-Pairs = list[tuple[str, str]]
 
 
 @dataclass
@@ -73,8 +72,12 @@ SHIPPED = dict(
     norm="pre",
     dropout=0.1,
 )
-LONGER = TrainingConfig(epochs=8, max_tokens=2048, precision="auto")
-TATOEBA = Recipe(model=SHIPPED, training=LONGER, peak_lr=4e-3, optimizer="muon")
+TATOEBA = Recipe(
+    model=SHIPPED,
+    training=TrainingConfig(epochs=8, max_tokens=2048, precision="auto"),
+    peak_lr=4e-3,
+    optimizer="muon",
+)
 RECIPES = {
     "words": Recipe(pairs=50_000, words=15, tokens="words", model=SMALL, training=FIRST),
     "tatoeba-fr": TATOEBA,
@@ -173,11 +176,10 @@ def new_trainer(translator: Translator, recipe, **options) -> Trainer:
     device = devices.device_of(model)
     precision = devices.resolve_precision(config.precision, device)
     log_every = max(config.log_every, LOG_EVERY if device.type == "cuda" else 1)
-    muon_precision = precision if recipe.corpus == "own" else "auto"
     return Trainer(
         model,
         replace(config, precision=precision, log_every=log_every),
-        optimizer=MuonAndAdam(model, precision=muon_precision)
+        optimizer=MuonAndAdam(model, precision=precision if recipe.corpus == "own" else "auto")
         if recipe.optimizer == "muon"
         else None,
         gradient_fn=compiled_gradients(model) if recipe.compile else None,
@@ -213,7 +215,7 @@ def fit_with_bar(trainer: Trainer, data: Batches, callback: Callable) -> list[di
 def train_translator(
     folder: Path,
     recipe: Recipe,
-    parts: dict[str, Pairs],
+    parts: Splits,
     samples: Sequence[str] = SAMPLES,
     device: torch.device | None = None,
     begin: Callable[[], object] = lambda: None,
@@ -244,9 +246,8 @@ def train_translator(
         end = folder / f"epoch-{trainer.epoch}.safetensors"
         if end in ends:
             save_weights(end, trainer.model)
-        loss = validation_loss(translator.model, valid)
         return {
-            "valid_loss": loss,
+            "valid_loss": validation_loss(translator.model, valid),
             "samples": dict(zip(samples, translator.translate(list(samples)))),
             "hardware": records.hardware_name(device),
         }
@@ -275,7 +276,7 @@ def scored(hypotheses: list[str], references: list[list[str]], name: str) -> lis
     ]
 
 
-def describe(parts: dict[str, Pairs], recipe: Recipe) -> dict:
+def describe(parts: Splits, recipe: Recipe) -> dict:
     "The corpus: size, hash, and what either way of splitting leaks."
     pairs = [*chain(*reversed(parts.values()))]  # the order in which recorded runs were described
     mixed = [
@@ -297,10 +298,7 @@ def describe(parts: dict[str, Pairs], recipe: Recipe) -> dict:
 
 
 def tested(
-    folder: Path,
-    recipe: Recipe,
-    translator: Translator,
-    parts: dict[str, Pairs],
+    folder: Path, recipe: Recipe, translator: Translator, parts: Splits
 ) -> tuple[list[str], list[list[str]], list[str], dict]:
     """The test's distinct sentences, all the references of each, the answers, which go to
     hypotheses.txt, and the validation loss as a score."""
@@ -321,7 +319,7 @@ def evaluate_and_record(
     recipe: Recipe,
     translator: Translator,
     trainer: Trainer,
-    parts: dict[str, Pairs],
+    parts: Splits,
 ) -> dict:
     """Translate the test part, score it, and write run.json; returns the record.
 

@@ -10,11 +10,10 @@ from transformer_lit.model import TransformerConfig
 from transformer_lit.recipes.recipes import Recipe
 from transformer_lit.training import TrainingConfig
 
-FIXED = {  # source and text: of a corpus of one's own
-    "corpus", "language", "model", "training", "source_vocab_size", "target_vocab_size", "source",
-    "text",
-}  # fmt: skip
-MAY_BE_0 = {"n_averaged", "clip_norm", "label_smoothing", "checkpoint_every", "seed", "dropout"}
+FIXED = set(  # source and text: of a corpus of one's own
+    "corpus language model training source_vocab_size target_vocab_size source text".split()
+)
+MAY_BE_0 = set("n_averaged clip_norm label_smoothing checkpoint_every seed dropout".split())
 CHOICES = {
     "precision": ("fp32", "bf16", "auto"),
     "tokens": ("words", "subwords"),

@@ -11,7 +11,7 @@ from transformer_lit.corpora import published
 from transformer_lit.corpora.download import cached_file, find_cached
 from transformer_lit.corpora.files import sha256_file
 from transformer_lit.corpora.texts import (
-    TextPair,
+    Splits,
     TextSource,
     check_archive,
     folder_sources,
@@ -24,7 +24,7 @@ from transformer_lit.recipes.lexicon import build_lexicon
 NEWS = {"valid": "newstest2013", "test": "newstest2014"}  # §6.1
 
 
-def read_news(language: str) -> dict[str, list[TextPair]]:
+def read_news(language: str) -> Splits:
     "newstest2013 to develop with, newstest2014 to test with."
     return {part: data.read_newstest(name, language) for part, name in NEWS.items()}
 
@@ -35,7 +35,7 @@ class TrainingSet(NamedTuple):
     held_names: what the scores call these. held_files: who holds them, in a folder of yours."""
 
     sources: Callable[[], list[TextSource]]
-    held_out: Callable[[], dict[str, list[TextPair]]]
+    held_out: Callable[[], Splits]
     held_names: dict[str, str] = NEWS
     held_files: tuple[TextSource, ...] = ()
 
@@ -114,7 +114,7 @@ GENERAL = {
 
 
 @cache
-def mixture_held_out(language: str) -> dict[str, list[TextPair]]:
+def mixture_held_out(language: str) -> Splits:
     """What a mixture develops and is tested with, of each kind of text; `valid` and `test` are the
     news.
 

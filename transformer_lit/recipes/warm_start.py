@@ -57,5 +57,6 @@ def initialize_from(translator: Translator, name: str | Path) -> None:
         pretrained.source_tokenizer,
         translator.source_tokenizer,
     )
-    weights = pretrained.model.state_dict() | dict.fromkeys(EMBEDDINGS, table)
-    translator.model.load_state_dict(weights)
+    translator.model.load_state_dict(
+        pretrained.model.state_dict() | dict.fromkeys(EMBEDDINGS, table)
+    )

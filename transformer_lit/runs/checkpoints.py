@@ -24,6 +24,7 @@ from transformer_lit.runtime.devices import device_of
 from transformer_lit.runtime.distributed import all_gather_objects, rank, run_on_main
 
 NAME = "checkpoint.safetensors"
+Tensors = dict[str, Tensor]  # by name
 LEGACY_TENSORS = (  # patterns of old names, and what they became, one after the other
     (r"^model\.(source|target)\.tokens\.", r"model.\1_embedding.token_embedding."),
     (r"^model\.output\.", "model.output_projection."),
@@ -41,7 +42,7 @@ LEGACY_FIELDS = {  # of configurations and translator.json
 }
 
 
-def rename_legacy(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def rename_legacy(tensors: Tensors) -> Tensors:
     "Tensors of an old file under the names that the models have today."
     renamed = {}
     for name, tensor in tensors.items():
@@ -62,7 +63,7 @@ def rename_legacy_fields(config: dict) -> dict:
 # What goes in -------------------------------------------------------------------------------------
 
 
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+def model_tensors(model: nn.Module) -> Tensors:
     """Parameters and lasting buffers by name, each tied one once: safetensors refuses two names for
     one memory."""
     tensors = {}
@@ -72,24 +73,17 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def rng_tensors(device: torch.device) -> dict[str, Tensor]:
-    "Each process's random state by name; all processes must call this."
-    on_gpu = device.type != "cpu"
-    state = (torch.get_device_module(device) if on_gpu else torch).get_rng_state()
-    return {f"random.{device.type}.{i}": x for i, x in enumerate(all_gather_objects(state))}
-
-
 # To disk, and back --------------------------------------------------------------------------------
 
 
-def write_file(path: Path, tensors: dict[str, Tensor], progress: dict) -> None:
+def write_file(path: Path, tensors: Tensors, progress: dict) -> None:
     "One safetensors file, whole or not at all."
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     header = {"progress": json.dumps(progress)}
     write_atomic(path, lambda part: save_file(tensors, part, header))
 
 
-def read_file(path: Path, with_training: bool = False) -> tuple[dict[str, Tensor], dict]:
+def read_file(path: Path, with_training: bool = False) -> tuple[Tensors, dict]:
     """Tensors by name, and the progress; the model's alone, or all.
 
     ValueError if the file is no whole one."""
@@ -112,7 +106,7 @@ def read_file(path: Path, with_training: bool = False) -> tuple[dict[str, Tensor
 
 
 @torch.no_grad()
-def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+def load_weights(model: nn.Module, tensors: Tensors) -> None:
     "Put weights into a model, by name. ValueError, and no change, if a name or a shape differs."
     own = model_tensors(model)
     shapes, theirs = (
@@ -130,7 +124,7 @@ def load_weights(model: nn.Module, tensors: dict[str, Tensor]) -> None:
         weight.copy_(tensors[name])
 
 
-def load_rng(tensors: dict[str, Tensor], device: torch.device) -> None:
+def load_rng(tensors: Tensors, device: torch.device) -> None:
     "This process's random state, if the file has one for it."
     state = tensors.get(f"random.{device.type}.{rank()}")
     if state is not None:
@@ -140,7 +134,10 @@ def load_rng(tensors: dict[str, Tensor], device: torch.device) -> None:
 def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: dict) -> None:
     """Weights, optimizer state, random state of each process and `progress` into one file, whole or
     not at all; all processes must call this."""
-    tensors = model_tensors(model) | rng_tensors(device_of(model))
+    tensors, device = model_tensors(model), device_of(model)
+    state = (torch if device.type == "cpu" else torch.get_device_module(device)).get_rng_state()
+    for process, random_state in enumerate(all_gather_objects(state)):
+        tensors[f"random.{device.type}.{process}"] = random_state
     for i, slots in optimizer.state_dict()["state"].items():
         for name, slot in slots.items():
             tensors[f"optimizer.{i}.{name}"] = torch.as_tensor(slot)
@@ -169,7 +166,7 @@ def load(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer | None =
 PRECISIONS = "fp32", "bf16", "int8"
 
 
-def quantize(weights: dict[str, Tensor], precision: str = "int8") -> dict[str, Tensor]:
+def quantize(weights: Tensors, precision: str = "int8") -> Tensors:
     """Matrices in fewer bits; vectors stay fp32. int8: each row has its own scale, name.scale.
 
     A row's step is s = max|w| / 127 and w is kept as round(w / s), so no weight moves by more than
@@ -191,7 +188,7 @@ def quantize(weights: dict[str, Tensor], precision: str = "int8") -> dict[str, T
     return packed
 
 
-def dequantize(packed: dict[str, Tensor]) -> dict[str, Tensor]:
+def dequantize(packed: Tensors) -> Tensors:
     "fp32 again: int8 rows times their scales."
     return {
         name: weight.float() * packed.get(name + ".scale", 1.0)
@@ -203,7 +200,7 @@ def dequantize(packed: dict[str, Tensor]) -> dict[str, Tensor]:
 # Several as one -----------------------------------------------------------------------------------
 
 
-def average_weights(states: Iterable[dict[str, Tensor]]) -> dict[str, Tensor]:
+def average_weights(states: Iterable[Tensors]) -> Tensors:
     """The mean of several sets of weights, tensor by tensor (§6.1), read one after the other."""
     total = {}
     for count, state in enumerate(states, 1):

@@ -24,9 +24,9 @@ def git_commit(package: Path = PACKAGE) -> str:
     if not (package.parent / ".git").exists():
         return ""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    command = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=40"]
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
-        done = subprocess.run([*command, "--exclude=*"], capture_output=True, text=True, env=clean)
+        done = subprocess.run(command, cwd=package, capture_output=True, text=True, env=clean)
     except OSError:  # git is not installed
         return ""
     return done.stdout.strip()  # nothing if it failed

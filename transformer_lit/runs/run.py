@@ -75,8 +75,7 @@ def keep_config(folder: Path, config: dict) -> None:
         if (folder / LOG).exists():
             raise ValueError(f"{folder} has a log and no {CONFIG}: use another folder")
         write_json(folder / CONFIG, new)
-        return
-    if old != new:
+    elif old != new:
         raise ValueError(
             f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"
             " keep to it (another text or data: other pairs), or use another folder (--output-dir)"

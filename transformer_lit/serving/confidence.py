@@ -70,8 +70,7 @@ def translate_with_scores(
         own = list(islice(answers, len(parts)))
         text = " ".join(map(translator.target_tokenizer.decode, own))
         n_tokens = sum(map(len, own)) + len(own)  # with each EOS
-        log_prob = sum(islice(sums, len(own))) / max(n_tokens, 1)
-        results.append(ScoredTranslation(text, log_prob))
+        results.append(ScoredTranslation(text, sum(islice(sums, len(own))) / max(n_tokens, 1)))
     return results
 
 

@@ -18,12 +18,7 @@ from transformer_lit.embeddings import InputEmbedding, sinusoids
 from transformer_lit.masks import EOS
 from transformer_lit.serving import served_translate
 from transformer_lit.sublayers import SublayerConnection
-from transformer_lit.tokenization import (
-    SPECIAL_TOKENS,
-    WORD_PATTERNS,
-    join_words,
-    split_words,
-)
+from transformer_lit.tokenization import SPECIAL_TOKENS, WORD_PATTERNS, join_words, split_words
 from transformer_lit.translation import (
     CLAUSE_BOUNDARY,
     SENTENCE_BOUNDARY,
@@ -126,10 +121,12 @@ def build_spec(translator: Translator) -> Any:
 def standalone_script() -> str:
     "served_translate.py, with the text of the chapters' functions in place of their imports."
     functions = normalize_text, clean_input, split_long_text, split_words, join_words
-    constants = f"WORD_PATTERNS = {WORD_PATTERNS}\nSENTENCE_BOUNDARY = {SENTENCE_BOUNDARY!r}\n"
-    constants += f"CLAUSE_BOUNDARY = {CLAUSE_BOUNDARY!r}\n"
-    imports = "import re\nimport unicodedata\nfrom collections.abc import Callable\n\n"
-    text = "\n\n".join([imports + constants, *map(inspect.getsource, functions)])
+    header = (
+        "import re\nimport unicodedata\nfrom collections.abc import Callable\n\n"
+        f"WORD_PATTERNS = {WORD_PATTERNS}\nSENTENCE_BOUNDARY = {SENTENCE_BOUNDARY!r}\n"
+        f"CLAUSE_BOUNDARY = {CLAUSE_BOUNDARY!r}\n"
+    )
+    text = "\n\n".join([header, *map(inspect.getsource, functions)])
     script = Path(served_translate.__file__).read_text("utf-8")
     return re.sub(r"(from transformer_lit.*\n)+", lambda _: text, script)
 
@@ -146,7 +143,7 @@ def export(
     there. Raises FileExistsError if `folder` isn't empty, ValueError for a model that the engine
     doesn't have."""
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not folder.name or folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileExistsError(f"{folder} is there already: name a new folder")
     spec = build_spec(translator)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -202,5 +199,7 @@ def engine_answers(
         **options,
     )
     alpha = options["length_penalty"]
-    best = [rerank(result.hypotheses, result.scores, alpha) for result in results]
-    return [[token_to_id[token] for token in hypothesis] for hypothesis in best]
+    return [
+        [token_to_id[token] for token in rerank(result.hypotheses, result.scores, alpha)]
+        for result in results
+    ]
