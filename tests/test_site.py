@@ -58,7 +58,7 @@ def parsed():
 
 
 def test_the_book_is_built():
-    "Else every check of this file would find nothing to look at, and pass."
+    "Else every check below would pass."
     missing = [p.stem for p in NOTEBOOKS if not (SITE / "book" / f"{p.stem}.html").exists()]
     assert not missing, f"no page of {missing}: make book"
 
@@ -98,14 +98,14 @@ def test_a_chapters_page_leads_to_its_notebook_the_wheel_and_colab(path, parsed)
     [wheel] = (SITE / "downloads").glob("transformer_lit-*.whl")
     assert {f"../downloads/{path.name}", f"../downloads/{wheel.name}"} <= set(links)
     notebook = path.read_bytes()
-    assert (SITE / "downloads" / path.name).read_bytes() == notebook, "an older notebook: make book"
-    assert f"{wheel.stat().st_size / 1e6:.1f} MB" in text, "the wheel has another size"
+    assert (SITE / "downloads" / path.name).read_bytes() == notebook
+    assert f"{wheel.stat().st_size / 1e6:.1f} MB" in text
     colab = "preface.html#in-colab"
     if home():
         slug = home().split("/", 3)[3]
         colab = f"https://colab.research.google.com/github/{slug}/blob/main/book/{path.name}"
-    assert colab in links, "no way into Colab"
-    assert not re.search(r"#\| ?(export|default_exp|hide|echo)", text), "a line begins with #|"
+    assert colab in links
+    assert not re.search(r"#\| ?(export|default_exp|hide|echo)", text)
     assert "Show code cell" not in text, "a fold doesn't say what is in it: code_prompt_show"
 
 
@@ -142,8 +142,7 @@ def page_of(visit, address):
 SLOW_RULES = ["target-size", "link-in-text-block"]
 
 
-# On these pages each class of ours stands at least once, and the styles of a class are the same on
-# all: here the slow rules are asked, too.
+# Each class of ours is on one of these pages, and looks the same on all
 WITH_NEW_CLASSES, classes = [], set()
 for name in sorted(VISITED, key=lambda name: -text_of(name).count("tl-")):
     if not classes >= (new := set(re.findall(r"[\" ](tl-[\w-]+)", text_of(name)))):
@@ -167,10 +166,11 @@ def test_page_in_a_browser(page_of, name):
     if formulas := page.locator(".math").count():
         page.wait_for_function("window.MathJax && MathJax.startup && MathJax.startup.promise")
         page.evaluate("MathJax.startup.promise")
-        assert page.locator("mjx-container").count() >= formulas, "a formula was not typeset"
+        assert page.locator("mjx-container").count() >= formulas
         assert not page.locator("mjx-container [data-mml-node=merror]").count()
     page.set_viewport_size({"width": 390, "height": 844})
     page.check_width()
+    assert not re.search(r"<p[^>]*>[^<]*\*\*", text_of(name))
     assert not (found := findings(page, name in WITH_NEW_CLASSES)), found
 
 
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_found(page_of, rule):
         "([css, html]) => document.querySelector(css).insertAdjacentHTML('beforeend', html)",
         list(SPOILT[rule]),
     )
-    assert any(finding.startswith(rule) for finding in findings(page)), f"{rule} went unseen"
+    assert any(finding.startswith(rule) for finding in findings(page))
 
 
 VIEWS = {
