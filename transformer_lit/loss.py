@@ -14,7 +14,7 @@ from .masks import PAD
 
 # %% ../book/10_loss.ipynb #shift-right
 def shift_right(target: Tensor) -> tuple[Tensor, Tensor]:
-    """Decoder input and labels (§3.1, "outputs shifted right").
+    """Decoder input and labels (figure 1, "shifted right").
 
     target (B, T+1), BOS first and EOS last -> two of (B, T)."""
     return target[:, :-1], target[:, 1:]

@@ -35,8 +35,8 @@ def dress_cells(app, doctree) -> None:
             block += nodes.Text(code)
         if not code:
             block.parent.remove(block)
-        elif "#| export" in marks and module:
-            name = module[1]
+        elif "#| export" in marks:
+            name = (re.search(r"export (\S+)", marks) or module)[1]
             target = app.builder.get_relative_uri(app.env.docname, f"book/source/{name}")
             link = nodes.reference("", f"transformer_lit/{name}.py", refuri=target, internal=True)
             add_above(block, nodes.Text("exported to "), link, classes=["tl-badge"])
@@ -58,13 +58,13 @@ def hold_words(app, doctree) -> None:
 def glossary_lines(app) -> dict[str, tuple[str, str, str]]:
     """Each name in the glossary that links are made of, with its line, the chapter that builds it,
     and the entry it stands in."""
-    text = (Path(app.srcdir) / "book" / "glossary.md").read_text(encoding="utf-8")
+    text = (Path(app.srcdir) / "book/glossary.md").read_text("utf-8")
     everyday = re.search(r"^% Also words of every day.*?: (.*)\.$", text, re.M)[1].split(", ")
     block = re.search(r"```\{glossary}(.*?)```", text, re.S)[1]
     lines = {}
     for entry in re.split(r"\n\s*\n", block.strip()):
         term, _, line = entry.strip().partition("\n")
-        home = re.search(r"\]\(([\w]+)\.ipynb\)", line)
+        home = re.search(r"\]\((\w+)\.ipynb\)", line)
         words = re.sub(r",?\s*\[[^\]]*\]\([^)]*\)", "", line.strip())  # a link leads to a page
         words = re.sub(r"[*`$]|\\", "", words)
         names = re.sub(r" \(.*\)", "", term.strip()).split(", ")  # "byte-pair encoding, BPE"
@@ -150,7 +150,7 @@ def dress_figures(body: str, chapter: str) -> str:
 
 def parts_of_book(app) -> dict[str, str]:
     "The part that each page stands in."
-    toc = yaml.safe_load((Path(app.srcdir) / "_toc.yml").read_text(encoding="utf-8"))
+    toc = yaml.safe_load((Path(app.srcdir) / "_toc.yml").read_text("utf-8"))
     return {c["file"]: part["caption"] for part in toc["parts"] for c in part["chapters"]}
 
 
