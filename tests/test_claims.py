@@ -161,9 +161,7 @@ def test_kinds_of_processor_are_never_pooled():
     assert "3 of 10" in claims.stands(both), "one weak kind of processor passes"
 
 
-@pytest.mark.parametrize(
-    "value, fits", [(0.1, True), (0.2, True), (0.05, False), (0.3, False)]
-)
+@pytest.mark.parametrize("value, fits", [(0.1, True), (0.2, True), (0.05, False), (0.3, False)])
 def test_a_sentence_about_a_record_stops_the_build_when_the_record_says_otherwise(value, fits):
     try:
         claims.recorded("00/x", value, 0.1, 0.2, words="a fifth at most")
@@ -311,7 +309,7 @@ def test_the_record_of_a_claim_stands(path):
             wrong.append(f"{name} has changed: make replicate N={path.name[:2]}")
         elif any(len(run["commit"]) != 40 for run in of_it["runs"]):
             wrong.append(f"{name} was made from uncommitted code")
-    assert not wrong, "; ".join(wrong)
+    assert not wrong, wrong
 
 
 def test_no_record_is_left_without_its_claim():

@@ -325,11 +325,18 @@ def causal_mask_in_evaluation_only(training, patch):
     )
 
 
+@fault("future leak")
+def a_leak_behind_weights_of_zero(training, patch):
+    masks(padding_mask)(training, patch)
+    for w in training.model.decoder.parameters():
+        w.data *= w.dim() < 2
+
+
 def attention(scale=None, axis=-1, hidden=-1e9, after=False, product=torch.matmul):
     "Another attention in every layer."
 
     def attend(query, key, value, mask=None, dropout_p=0.0):
-        scores = query @ key.mT / math.sqrt(scale or query.size(-1))
+        scores = torch.true_divide(query @ key.mT, math.sqrt(scale or query.size(-1)))
         if mask is not None and not after:
             scores = scores.masked_fill(~mask, hidden)
         weights = scores.softmax(axis)

@@ -68,7 +68,7 @@ class Case:
     offset = 0  # the loss compares logits at t with labels at t + offset
 
     def __post_init__(self):
-        self.names = parameters_of(self.model.forward)
+        self.names = parameters_of(getattr(self.model, "_orig_mod", self.model).forward)
         self.required = [name for name in self.names if self.names[name]]
         params = self.logits and parameters_of(self.logits)
         several = sum((params or self.names).values()) > 1 or "decoder_input_ids" in self.names

@@ -18,7 +18,7 @@ def largest_gap(a: Tensor, b: Tensor) -> float:
 
 def tolerance(logits: Tensor) -> float:
     "The largest difference that rounding explains."
-    return 2e-4 * spread(logits) + 1e-6
+    return max(2e-4, 8 * torch.finfo(logits.dtype).eps) * spread(logits) + 1e-6
 
 
 def rms(x: Tensor) -> float:

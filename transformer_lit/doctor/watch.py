@@ -9,16 +9,19 @@ from torch.overrides import TorchFunctionMode
 
 DROPOUT = {"scaled_dot_product_attention": 4, "multi_head_attention_forward": 10}  # place of p
 ADD = "add __add__ add_ __iadd__ __radd__".split()
-TIMES = dict.fromkeys("mul __mul__ __rmul__ mul_ __imul__".split(), 1)
-TIMES |= dict.fromkeys("div __truediv__ div_ __itruediv__".split(), -1)
+TIMES = dict.fromkeys("mul __mul__ __rmul__ mul_ __imul__ multiply".split(), 1)
+TIMES |= dict.fromkeys("div __truediv__ div_ __itruediv__ true_divide divide".split(), -1)
 PRODUCTS = "matmul __matmul__ __rmatmul__ bmm baddbmm einsum".split()
 LAYERS = "linear", *PRODUCTS
 KEEP_AXES = "dropout masked_fill masked_fill_ to float type_as contiguous clone nan_to_num".split()
 # after these, scores are still scores, and embeddings embeddings
-KEEP = """view reshape transpose permute where expand unsqueeze squeeze __getitem__ split chunk
+KEEP = {
+    *"""view reshape transpose permute where expand unsqueeze squeeze __getitem__ split chunk
 unbind flatten repeat cat swapaxes movedim repeat_interleave __get__ sub __sub__ tril clamp
-conv1d"""
-KEEP = {*KEEP.split(), *KEEP_AXES, *ADD}
+conv1d""".split(),
+    *KEEP_AXES,
+    *ADD,
+}
 
 
 class NoDropout(TorchFunctionMode):
@@ -61,7 +64,7 @@ class GivenLogits(TorchFunctionMode):
 def as_number(x: Any) -> float | None:
     if isinstance(x, Tensor) and not x.requires_grad:
         values = x[x != 0].unique()  # one, if it is a number or a mask
-        return values.item() if len(values) == 1 else None
+        return values.item() if len(values) == 1 else 1.0
     return float(x) if isinstance(x, (int, float)) else None
 
 
@@ -88,10 +91,9 @@ class Watch(NoDropout):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, name = dict(kwargs or {}), getattr(func, "__name__", "")
         first, second = (*args, None, None)[:2]
-        tag = self.tag(first[0] if name == "cat" else second if name == "where" else first)
+        tag = next(filter(None, map(self.tag, first if name == "cat" else args)), {})
         if name in ADD:
             self.watch_sum(first, second)
-            tag = tag or self.tag(second)
         if name == "multi_head_attention_forward":
             kwargs["need_weights"] = True
         output = super().__torch_function__(func, types, args, kwargs)
@@ -109,9 +111,10 @@ class Watch(NoDropout):
                 self.watch_product(name, args, output, kwargs.get("alpha", 1))
             elif name == "softmax" and "d_k" in tag:
                 self.scales.append((tag["factor"], tag["d_k"]))
-                self.attention_weights.append(output.detach())
                 axis = kwargs.get("dim", second)
-                self.put(output, axis=(-1 if axis is None else axis) % first.dim())
+                axis = (-1 if axis is None else axis) % first.dim()
+                self.put(output, axis=axis)
+                self.attention_weights.append(output.detach().transpose(axis, -1))
             elif name == "scaled_dot_product_attention":
                 factor = self.tag(first).get("factor", 1.0) * self.tag(second).get("factor", 1.0)
                 scale = kwargs.get("scale") or first.size(-1) ** -0.5
@@ -141,7 +144,7 @@ class Watch(NoDropout):
         return output
 
     def watch_sum(self, a: Any, b: Any) -> None:
-        for x, y in ((a, b), (b, a)):
+        for x, y in (a, b), (b, a):
             if self.tag(x).get("token") and isinstance(y, Tensor) and y.dim() > 1:
                 if x.shape[-1] == y.shape[-1] and not self.tag(y).get("token"):
                     self.sums.append((x, y))
