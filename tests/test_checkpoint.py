@@ -30,7 +30,7 @@ def saved(tmp_path):
     path, (model, optimizer) = tmp_path / "new" / "c.safetensors", trained()
     step(model, optimizer)
     checkpoints.save(path, model, optimizer, {"step": 1})
-    assert path.exists(), "a save destroys the old checkpoint: write beside it, then move"
+    assert path.exists()  # a save destroys the old checkpoint: write beside it, then move
     return path, model, optimizer
 
 
@@ -57,7 +57,7 @@ def test_without_an_optimizer_the_dice_stay(saved):
     checkpoints.load(*saved[:2])
     dice = torch.rand(2)
     torch.manual_seed(3)
-    assert torch.equal(torch.rand(2), dice), "translating must not reset the reader's random state"
+    assert torch.equal(torch.rand(2), dice)  # translating must not reset the reader's random state
 
 
 @contextlib.contextmanager
@@ -105,18 +105,18 @@ def test_a_save_that_fails_leaves_the_old_checkpoint(saved, monkeypatch, stop, e
         "a stop or a full disk destroys the old checkpoint: write beside it, then move"
     )
     assert error is KeyboardInterrupt or path.name in str(failure.value)
-    assert list(path.parent.iterdir()) == [path], "half a new checkpoint is left"
+    assert list(path.parent.iterdir()) == [path]  # half a new checkpoint is left
 
 
 def test_what_is_stored(saved):
     path, model, _ = saved
     tensors, _ = read_file(path)
-    assert len(tensors) == len(list(model.parameters())) < len(model.state_dict()), "tied: once"
+    assert len(tensors) == len(list(model.parameters())) < len(model.state_dict())  # tied: once
     tensors, _ = read_file(path, with_training=True)
     kinds = [name.partition(".")[0] for name in tensors]
-    assert kinds.count("optimizer") == 3 * kinds.count("model"), "two means and a count for each"
+    assert kinds.count("optimizer") == 3 * kinds.count("model")  # two means and a count for each
     norm = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    assert "model.1.running_mean" in model_tensors(norm), "buffers that last belong to the model"
+    assert "model.1.running_mean" in model_tensors(norm)  # buffers that last belong to the model
 
 
 @pytest.mark.parametrize("size", [0, 8, 900, -1])
@@ -132,7 +132,7 @@ def test_weights_of_another_shape_change_nothing(saved):
     before = [weight.clone() for weight in model.parameters()]
     with pytest.raises(ValueError, match="another shape: model"):
         checkpoints.load(saved[0], model, optimizer)
-    assert all(map(torch.equal, model.parameters(), before)), "a refusal must change nothing"
+    assert all(map(torch.equal, model.parameters(), before))  # a refusal must change nothing
     with pytest.raises(ValueError, match="another shape: model"):
         checkpoints.load_weights(nn.Linear(2, 2), {"model.weight": torch.zeros(2, 2)})
 

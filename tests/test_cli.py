@@ -100,7 +100,7 @@ def test_half_of_the_cores_unless_a_number_is_typed(cores, threads, typed, calls
     monkeypatch.delenv("OMP_NUM_THREADS")
     typed(LARGE)
     numbers = [call for call in calls if call.startswith("threads")]
-    assert numbers == ["threads 5", f"threads {threads}"], "--threads is not passed on"
+    assert numbers == ["threads 5", f"threads {threads}"]  # --threads is not passed on
 
 
 def imported(code, *names):
@@ -175,7 +175,7 @@ def test_the_model_moves_to_its_device(typed, monkeypatch):
     monkeypatch.setattr("transformer_lit.serving.files.load_translator", lambda _: translator)
     monkeypatch.setattr("transformer_lit.runtime.devices.default_device", lambda name: name)
     assert typed("translate --device cuda a").out == "a\n"
-    assert places == ["cuda"], "the model stays on the processor"
+    assert places == ["cuda"]  # the model stays on the processor
 
 
 @pytest.mark.seconds
@@ -191,7 +191,7 @@ def test_evaluate_writes_what_it_prints(typed, monkeypatch):
 def test_data_list_and_verify(typed, tmp_path, small_corpora):
     lines = typed("data list").out.splitlines()
     assert len(lines) == sum(map(len, data.CORPUS_LANGUAGES.values()))
-    assert str(tmp_path) in lines[1], "list names the folder in which a corpus lies"
+    assert str(tmp_path) in lines[1]  # list names the folder in which a corpus lies
     damaged = typed("data verify multi30k --language fr")
     assert (damaged.status, damaged.out.count("DAMAGED")) == (1, 6)
     intact = typed("data verify tatoeba")
@@ -225,12 +225,12 @@ def test_each_mistake_has_its_status(error, status, words, capsys):
 @pytest.mark.parametrize(
     "code, status",
     [
-        ("cli.main(['train', '--help'])", 0),
-        ("cli.exit_status(lambda: print('x' * 100_000) or 75)", 0),
+        ("cli.main(['train', '--help'])", 141),
+        ("cli.exit_status(lambda: print('x' * 100_000) or 75)", 141),
         ("cli.exit_status(lambda: print('x') or 75)", 75),
     ],
 )
-def test_a_reader_that_is_gone_is_no_mistake(code, status):
+def test_a_reader_that_is_gone_shows_in_the_status_alone(code, status):
     code = f"import sys; from transformer_lit import cli; sys.exit({code})"
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     pipe = subprocess.PIPE

@@ -17,7 +17,7 @@ from transformer_lit.corpora.files import shipped
 from transformer_lit.custom_pair import clean, report, train
 from transformer_lit.custom_pair.clean import matching_key, prepare_pairs, split_pairs
 from transformer_lit.custom_pair.findings import shifted_lines
-from transformer_lit.custom_pair.formats import read_pairs
+from transformer_lit.custom_pair.formats import find_columns, read_pairs
 from transformer_lit.custom_pair.languages import THIRD
 from transformer_lit.custom_pair.train import ModelSize, choose_size, recipe_for, train_on_files
 from transformer_lit.data import load_corpus, sentence_key
@@ -66,6 +66,11 @@ def small(monkeypatch):
 
 
 # Reading and cleaning -----------------------------------------------------------------------------
+
+
+def test_a_first_sentence_is_no_header():
+    assert not find_columns(["De er der!", "Da bist du ja!"], ("de", "da"))
+    assert find_columns(["English (US)", "fr_CA"], ("en", "fr")) == ["English (US)", "fr_CA"]
 
 
 def test_two_texts_and_packed_columns_say_the_same_as_a_plain_file(tmp_path):
@@ -194,7 +199,7 @@ def test_sides_in_another_language_are_left_out_where_there_are_pairs_enough():
     pairs[::20] = [(left, line("c", rng)) for left, _ in pairs[::20]]
     counts = clean_pairs(pairs)[1]
     assert counts[THIRD] >= 45 and counts["kept"] >= 930
-    assert THIRD not in clean_pairs(pairs[:900])[1], "too little is known"
+    assert THIRD not in clean_pairs(pairs[:900])[1]  # too little is known
     assert clean_pairs(pairs, by_language=False)[0] == pairs
 
 
@@ -234,7 +239,7 @@ def test_no_sentence_of_the_test_is_in_training(reverse, tmp_path):
     now = [(a, f"{b[:-1]} nun.") for a, b in PAIRS]
     corpus = prepare_pairs([tsv(tmp_path / "a.tsv", PAIRS + shouted + now)], reverse)
     keys = [{sentence_key(source) for source, _ in part} for part in corpus.splits.values()]
-    assert sum(map(len, keys)) == len(set.union(*keys)), "a sentence stands in two parts"
+    assert sum(map(len, keys)) == len(set.union(*keys))  # a sentence stands in two parts
     assert sum(map(len, corpus.splits.values())) == corpus.counts["kept"] == 240
 
 
@@ -244,7 +249,7 @@ def test_both_directions_hold_out_the_same_pairs(tmp_path):
     forward, back = prepare_pairs([file]), prepare_pairs([file], True)
     assert [pair[::-1] for pair in back.splits["test"]] == forward.splits["test"]
     n_used = sum(map(len, back.splits.values()))
-    assert n_used + len(back.rejected) == 160 and n_used < 160, "what both parts say is left out"
+    assert n_used + len(back.rejected) == 160 and n_used < 160  # what both parts say is left out
 
 
 # More pairs, and fewer ----------------------------------------------------------------------------
@@ -345,9 +350,9 @@ def test_a_model_has_the_size_of_its_pairs(monkeypatch):
     pairs, languages = {"train": [("a", "b")] * 4400}, ("eo", "en")
     assert [choose_size(n) for n in (1, 10**8)] == [train.SIZES[0], train.SIZES[-1]]
     sizes = [recipe_for(pairs, languages, n_excluded=n).vocab_size for n in (0, 200)]
-    assert sizes == [1000, 2000], "pairs that are doubted make the model no smaller"
+    assert sizes == [1000, 2000]  # pairs that are doubted make the model no smaller
     ours, theirs = recipes.RECIPES["tatoeba-fr"], train.recipe_of(train.SIZES[3], languages)
-    assert (ours.model, ours.training) == (theirs.model, theirs.training), "the book's own row"
+    assert (ours.model, ours.training) == (theirs.model, theirs.training)  # the book's own row
 
 
 # The folder ---------------------------------------------------------------------------------------
@@ -378,12 +383,12 @@ def test_a_pair_is_trained_reported_used_and_scored_again(typed, tmp_path, monke
     tested = {source for source, _ in rows_of(folder / "test.tsv")}
     listed = rows_of(folder / "low_confidence.tsv")
     assert len(listed) == 6 and listed == sorted(listed, key=lambda row: float(row[0]))
-    assert not {row[1] for row in listed} & tested, "what is tested isn't trained on"
+    assert not {row[1] for row in listed} & tested  # what is tested isn't trained on
 
     monkeypatch.setattr(train.records, "hardware_name", lambda device=None: "another")
-    assert typed(TRAIN).status == 0, "a finished run is tested again"
+    assert typed(TRAIN).status == 0  # a finished run is tested again
     again = json.loads((folder / "run.json").read_text("utf-8"))["hardware"]
-    assert again == record["hardware"], "a run names the machine that trained it"
+    assert again == record["hardware"]  # a run names the machine that trained it
     assert typed(f"translate --model {folder} Hello. --beam-size 1").status == 0
     assert score in typed(f"evaluate --model {folder}").out
     refused(typed(f"{TRAIN} --epochs 7"), "'epochs': 7")
@@ -401,7 +406,7 @@ def test_more_pairs_and_fewer_from_the_command_to_the_report(typed, tmp_path):
     for words in "1 kept for training only", "low_confidence.tsv: 6 of", "made.tsv":
         assert words in page, f"the report should name {words}"
     tests = [(place / "test.tsv").read_bytes() for place in (folder, first)]
-    assert tests[0] == tests[1], "so that the scores can be compared"
+    assert tests[0] == tests[1]  # so that the scores can be compared
     filtered = [["low confidence", *row[1:]] for row in listed] + [["empty", "", "Nenio."]]
     assert sorted(rows_of(folder / "filtered.tsv")) == sorted(filtered)
     refused(typed(f"{TRAIN} --output-dir changed"), "changed")
@@ -417,10 +422,10 @@ def test_training_goes_on_from_a_pretrained_translator(typed, tmp_path, monkeypa
     monkeypatch.setattr(train, "load_corpus", lambda *_: {"train": everyday})
     old, new = tmp_path / "runs/en-eo", tmp_path / "more"
     done = typed(f"{TRAIN} --init-from runs/en-eo --output-dir more")
-    assert done.status == 0 and "1 pairs of Tatoeba" in done.out, "a test sentence is mixed in"
+    assert done.status == 0 and "1 pairs of Tatoeba" in done.out  # a test sentence is mixed in
     logs = [(run / "log.jsonl").read_text("utf-8") for run in (old, new)]
     before, after = (json.loads(log.split("\n")[0])["loss"] for log in logs)
-    assert after < before - 0.3, "it starts from random weights"
+    assert after < before - 0.3  # it starts from random weights
     assert (old / "tokenizer.json").read_bytes() == (new / "tokenizer.json").read_bytes()
     refused(typed(f"{TRAIN} --init-from runs/en-eo --with d_model=8"), "d_model")
     other = TRAIN.replace("en-eo", "en-nl")
@@ -463,7 +468,7 @@ def test_right_and_wrong_answers_are_chosen_over_the_range():
     right, wrong = rows["right"], [row.chrf for row in rows["wrong"]]
     assert len(right) == 10 == len(wrong) and all(row.is_right for row in right)
     assert wrong == sorted(wrong) and wrong[0] < 5 < wrong[-1]
-    assert int(right[-1].source[1:]) > 20, "not the first ones alone"
+    assert int(right[-1].source[1:]) > 20  # not the first ones alone
     rows = report.choose_examples(sources, references, ["second 0", *answers[30:], *answers[30:59]])
     assert [row.is_right for row in rows["right"]] == [True] + [False] * 9
 

@@ -36,7 +36,7 @@ def english_of(pairs):
 def test_text_is_brought_into_one_spelling():
     assert data.normalize_text("J\u2019ai\u202fe\u0301te\u0301 ") == "J'ai \u00e9t\u00e9"
     pairs = data.parse_pairs("Go.\tVa\u202f!\nGo.\tVa !\nHi.\tJ\u2019ai e\u0301.\tCC-BY")
-    assert pairs == [("Go.", "Va !"), ("Hi.", "J'ai \u00e9.")], "made alike, then a pair comes once"
+    assert pairs == [("Go.", "Va !"), ("Hi.", "J'ai \u00e9.")]  # made alike, then a pair comes once
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, language):
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 100e6, "it was unpacked first"
+    assert most < 100e6  # it was unpacked first
 
 
 def test_two_files_lie_side_by_side_or_say_so(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress("\ufeffA\u0085\r b.\nC.\n".encode()))
-    assert data.read_lines(path) == ["A b.", "C."], "cut at something else than a line feed"
+    assert data.read_lines(path) == ["A b.", "C."]  # cut at something else than a line feed
     for broken in gzip.compress(b"A dog.\n" * 9)[:-9], gzip.compress("\u00e9".encode("latin-1")):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="a.gz can't be read"):
@@ -138,7 +138,7 @@ def test_a_new_sentence_moves_one_group_at_most():
         set(english_of(data.split_by_source(pairs, 10, 15)["test"]))
         for pairs in (REPEATED, [("Another one", "x"), *REPEATED])
     ]
-    assert len(tests[0] - tests[1]) <= 2, "with its two marks"
+    assert len(tests[0] - tests[1]) <= 2  # with its two marks
 
 
 @pytest.mark.parametrize("valid, test", [(50, 20), (65, 5), (5, 65)])
@@ -206,7 +206,7 @@ def disjoint(parts):
     keys = {name: set(map(data.sentence_key, english_of(pairs))) for name, pairs in parts.items()}
     assert parts["test"] and parts["valid"]
     tests = set().union(*(keys[name] for name in keys if name.startswith("test")))
-    assert not keys["train"] & (keys["valid"] | tests), "the test set leaks into training"
+    assert not keys["train"] & (keys["valid"] | tests)  # the test set leaks into training
     leak = keys["valid"] & tests
     assert not leak, f"{len(leak)} English sentences stand in validation and test: the split leaks"
 
@@ -221,7 +221,7 @@ def test_no_test_sentence_is_in_training_and_none_is_too_long(
     parts = data.load_corpus(name, language, max_words=3)
     sides = (side for pairs in parts.values() for pair in pairs for side in pair)
     longest = max((len(side.split()) for side in sides), default=0)
-    assert longest < 3, "a corpus forgets how long its sentences may be"
+    assert longest < 3  # a corpus forgets how long its sentences may be
 
 
 def test_the_official_tests_stay_as_they_are(small_corpora):
@@ -229,17 +229,17 @@ def test_the_official_tests_stay_as_they_are(small_corpora):
     assert data.load_test_set("multi30k", "de") == (["A HEN!", "A cow"], references)
     assert data.load_test_set("newstest2014", "de")[0] == ["RAIN", "Sun!"]
     captions, news = (data.load_corpus(name, "de") for name in ("multi30k", "wmt14"))
-    assert english_of(captions["train"]) == ["A dog."], "training gives way to both"
-    assert english_of(news["valid"]) == ["peace"], "validation gives way to the test"
+    assert english_of(captions["train"]) == ["A dog."]  # training gives way to both
+    assert english_of(news["valid"]) == ["peace"]  # validation gives way to the test
 
 
 def test_tatoeba_has_2000_sentences_with_all_their_references(small_corpora):
     sources, references = data.load_test_set("tatoeba")
     parts = data.load_corpus("tatoeba")
     assert len(set(map(data.sentence_key, sources))) == len(references) == 2000
-    assert sum(map(len, references)) == len(parts["test"]), "each reference, once"
+    assert sum(map(len, references)) == len(parts["test"])  # each reference, once
     every = data.read_tatoeba(data.tatoeba_archive())
-    assert parts == data.split_by_source(every), "what a translator was trained on"
+    assert parts == data.split_by_source(every)  # what a translator was trained on
 
 
 def test_a_published_test_set_has_as_many_lines_as_it_was_published_with(monkeypatch):

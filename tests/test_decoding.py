@@ -50,17 +50,17 @@ def test_a_state_follows_rows_and_its_parts_of_the_source_follow_sentences():
     parts = {"memory_keys": a, "source_mask": a, "keys": torch.arange(6)}
     part = reorder_state(parts, torch.tensor([5, 4]), torch.tensor([2]))
     for name in ("memory_keys", "source_mask"):
-        assert part[name].equal(a[2:]), "a part of the source has a row per sentence"
-    assert part["keys"].tolist() == [5, 4], "what a hypothesis has cached has a row of its own"
+        assert part[name].equal(a[2:])  # a part of the source has a row per sentence
+    assert part["keys"].tolist() == [5, 4]  # what a hypothesis has cached has a row of its own
 
 
 def test_decoding_evaluates_and_puts_the_mode_back():
     model = torch.nn.Linear(1, 1)
     modes = evaluation_mode(lambda model: (model.training, torch.is_grad_enabled()))
-    assert modes(model) == (False, False) and model.training, "the training mode is not put back"
+    assert modes(model) == (False, False) and model.training  # the training mode is not put back
     with pytest.raises(ZeroDivisionError):
         evaluation_mode(lambda model: 1 / 0)(model)
-    assert model.training, "after an error the mode is not put back"
+    assert model.training  # after an error the mode is not put back
 
 
 def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch):
@@ -73,11 +73,11 @@ def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch
         search(model, source, max_length=2)
         seen.append(allowed())
     off = [False, False, True] * 2
-    assert seen == off, "decoding takes cuDNN's attention, or doesn't give it back"
+    assert seen == off  # decoding takes cuDNN's attention, or doesn't give it back
     monkeypatch.setattr(model, "step", None, raising=False)
     with pytest.raises(TypeError):
         greedy_decode(model, source)
-    assert allowed(), "after an error cuDNN is not given back"
+    assert allowed()  # after an error cuDNN is not given back
 
 
 # What a beam keeps --------------------------------------------------------------------------------
@@ -90,14 +90,14 @@ def test_expanding_is_ranking_every_sum(seed):
     sums = (scores.view(6, 1) + logits.log_softmax(-1)).view(2, 150)
     top_scores, beams, tokens = expand_beams(logits, scores)
     expected, index = sums.topk(6)
-    assert torch.allclose(top_scores, expected), "past scores are dropped, or counted twice"
+    assert torch.allclose(top_scores, expected)  # past scores are dropped, or counted twice
     assert (beams * 50 + tokens).equal(index)
 
 
 def test_what_goes_on_is_unfinished_and_in_order():
     parts = [[-1.0, -2, -3, -4]], [[0, 1, 1, 0]], [[EOS, 3, EOS, 4]]
     scores, beams, tokens = unfinished_beams(Candidates(*map(torch.tensor, parts)))
-    assert tokens.tolist() == [[3, 4]], "a finished hypothesis goes on"
+    assert tokens.tolist() == [[3, 4]]  # a finished hypothesis goes on
     assert beams.tolist() == [[1, 0]] and scores.tolist() == [[-2.0, -4.0]]
 
 

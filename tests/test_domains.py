@@ -56,17 +56,17 @@ def test_answers_go_on_and_belong_to_their_sentences(tmp_path):
     answers = domains.answered(translator, ENGLISH, path, 2)
     assert len(answers[0]) == 3 and domains.answered(None, ENGLISH, path, 2) == answers
     path.write_text(json.dumps(json.loads(path.read_text())[:2]))
-    assert domains.answered(translator, ENGLISH, path, 2)[0] == answers[0], "goes on"
+    assert domains.answered(translator, ENGLISH, path, 2)[0] == answers[0]  # goes on
     other = [ENGLISH[0], "I see d boxes.", ENGLISH[2]]
     fresh = domains.answered(translator, other, tmp_path / "b.json")
-    assert domains.answered(translator, other, path, 2) == fresh, "answers of other sentences"
+    assert domains.answered(translator, other, path, 2) == fresh  # answers of other sentences
 
 
 def test_what_is_reported_of_a_test():
     references = [["Autre chose encore ici.", text] for text in FRENCH]
     row = domains.report(translators.joint(), (ENGLISH, references), FRENCH, [0.0] * 3)
     assert row["bleu"]["value"] == pytest.approx(100)
-    assert row["first"]["bleu"]["value"] < 5, "the first reference alone is scored, too"
+    assert row["first"]["bleu"]["value"] < 5  # the first reference alone is scored, too
     outputs = ["Je", "Je vois " * 8, "Je"]
     row = domains.report(translators.joint(), (ENGLISH, references), outputs, [0.0] * 3)
     shares = [row[name] for name in ("short", "long", "repeats")]

@@ -71,8 +71,8 @@ def test_a_failed_download_is_one_sentence(server, fault, words, old, tmp_path, 
         path.write_bytes(old)
     check = check_cat if fault == "tsv.gz" else corpora.tatoeba_shape
     assert words in failure(path, f"{server}/{fault}/x", check=check)
-    assert files_in(path.parent) == ["fra-eng.zip"] * bool(old), "a failed download leaves a file"
-    assert not old or path.read_bytes() == old, "a good file was overwritten"
+    assert files_in(path.parent) == ["fra-eng.zip"] * bool(old)  # a failed download leaves a file
+    assert not old or path.read_bytes() == old  # a good file was overwritten
 
 
 def test_every_address_is_named_with_its_reason(server, tmp_path):
@@ -91,7 +91,7 @@ def test_what_came_is_there_for_a_server_that_can_go_on(server, name, tmp_path, 
     assert not path.exists() and first and WHOLE.startswith(first)
     tatoeba(path, f"{server}/good/a.zip")
     request = Answers.requests[-1][:2]
-    assert request == ("good", len(first)), "the next try must go on where the last one stopped"
+    assert request == ("good", len(first))  # the next try must go on where the last one stopped
     assert path.read_bytes() == WHOLE and files_in(tmp_path) == ["a.zip"]
 
 
@@ -109,14 +109,14 @@ def test_an_old_part_never_spoils_a_file(server, part, tmp_path):
     tatoeba(tmp_path / "a.zip", f"{server}/good/a.zip")
     assert (tmp_path / "a.zip").read_bytes() == WHOLE and files_in(tmp_path) == ["a.zip"]
     starts = [start for _, start, _ in Answers.requests]
-    assert starts == [len(part)] + [0] * (part != WHOLE), "from there, then from the beginning"
+    assert starts == [len(part)] + [0] * (part != WHOLE)  # from there, then from the beginning
 
 
 def test_a_server_without_ranges_starts_again(server, tmp_path):
     (tmp_path / "a.zip.part").write_bytes(WHOLE[:100])
     tatoeba(tmp_path / "a.zip", f"{server}/good-noranges/a.zip")
     content = (tmp_path / "a.zip").read_bytes()
-    assert content == WHOLE, "200 sends everything: it must not be put behind the half"
+    assert content == WHOLE  # 200 sends everything: it must not be put behind the half
 
 
 def test_a_mirror_gives_the_file_that_was_published(server, tmp_path):
@@ -135,7 +135,7 @@ def test_yours_first_then_the_cache_then_the_publisher(server, tmp_path, monkeyp
     dead, own = ["http://127.0.0.1:9/"], tmp_path / "own"
     cached = download.cached_file("x/good.zip", [f"{server}/good/"], corpora.tatoeba_shape)
     assert cached == tmp_path / "cache/transformer-lit/x/good.zip"
-    assert download.cached_file("x/good.zip", dead, bool) == cached, "it is fetched again"
+    assert download.cached_file("x/good.zip", dead, bool) == cached  # it is fetched again
     (own / "x").mkdir(parents=True)
     (own / "x/good.zip").write_bytes(b"mine, as it is")
     monkeypatch.setenv("TRANSFORMER_LIT_DATA", str(own))

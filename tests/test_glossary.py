@@ -36,4 +36,6 @@ def test_a_list_is_read_at_the_door(typed, tmp_path):
     assert answer.status == 0
     (tmp_path / "b.tsv").write_text("\n", encoding="utf-8")
     refused(typed("translate --glossary b.tsv bread"), "b.tsv")
+    (tmp_path / "b.tsv").write_text("\tbaguette\n", encoding="utf-8")
+    refused(typed("translate --glossary b.tsv bread"), "b.tsv")
     refused(typed("translate --glossary c.tsv bread"), "c.tsv")

@@ -30,14 +30,14 @@ def test_from_the_archives_to_a_store(served, tmp_path):
         prepare.prepare_store(config, tmp_path / "store")
     store = prepare.prepare_store(config, tmp_path / "store")
     starts = [start for name, start in Statmt.requests if name.endswith("commoncrawl.tgz")]
-    assert starts[0] == 0 < starts[1], "the next try must go on where the last one broke off"
+    assert starts[0] == 0 < starts[1]  # the next try must go on where the last one broke off
     tokens = SubwordTokenizer.load(store.tokenizer())
     pairs = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
     expected = tidy([*PAIRS, *HELD["valid"], *HELD["test"], ("Bad \x00 byte", "x")])
-    assert pairs <= set(expected), "the two sides don't belong together"
+    assert pairs <= set(expected)  # the two sides don't belong together
     counts = store.manifest["counts"]
-    assert counts["given"] == (3005 if served == "fr" else 2505), "a source is missing, or twice"
-    assert counts.get("held out", 0) == 1, "a sentence of the tests stands in training"
+    assert counts["given"] == (3005 if served == "fr" else 2505)  # a source is missing, or twice
+    assert counts.get("held out", 0) == 1  # a sentence of the tests stands in training
     assert (counts["empty"], counts["too long"], counts["kept"]) == (1, 1, len(store))
     assert store.held_out() == {part: tidy(HELD[part]) for part in HELD}
 
@@ -47,7 +47,7 @@ def test_the_store_holds_what_direct_encoding_gives(store):
     useful, _ = data.clean_pairs(PAIRS[:1200])
     pairs = data.exclude_sources(useful, HELD_OUT)
     direct = [(tokens.encode(e), [1] + tokens.encode(o)) for e, o in pairs]
-    assert list(store) == direct, "the store holds something else than the translator would encode"
+    assert list(store) == direct  # the store holds something else than the translator would encode
     assert store.lengths.tolist() == [[len(source), len(target)] for source, target in direct]
 
 
@@ -73,7 +73,7 @@ def test_small_chunks_and_several_processes_give_the_same(
 ):
     monkeypatch.setattr(prepare, "CHUNK", 50)
     again = prepare.prepare_store(settings(own), tmp_path / "store", workers)
-    assert list(again) == list(store), "several processes make another store"
+    assert list(again) == list(store)  # several processes make another store
     assert again.manifest["counts"] == store.manifest["counts"]
 
 
@@ -158,4 +158,4 @@ def test_a_chunk_is_encoded_as_the_translator_would(own, store):
     encoded = chunk(settings(own), ["a cat"], pairs)
     assert (encoded.counts["too many tokens"], encoded.counts["held out"]) == (1, 1)
     longest = settings(own, tokens=int(encoded.lengths.max()))
-    assert len(chunk(longest, [], PAIRS[:3]).lengths) == 3, "a side may have exactly so many tokens"
+    assert len(chunk(longest, [], PAIRS[:3]).lengths) == 3  # a side may have exactly so many tokens

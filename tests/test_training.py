@@ -34,7 +34,7 @@ from transformer_lit.training import (
 def test_every_epoch_deals_its_own_batches():
     config = TrainingConfig(epochs=3, max_tokens=40, seed=5)
     data = PairBatches(pairs(), config)
-    assert data.total_steps == 3 * len(data.epoch_batches(0)), "every epoch has as many batches"
+    assert data.total_steps == 3 * len(data.epoch_batches(0))  # every epoch has as many batches
     assert data.epoch_batches(1) == token_batches(pairs(), 40, 1005) != data.epoch_batches(0)
     again, others = (PairBatches(pairs(n), config).fingerprint() for n in (24, 23))
     assert data.fingerprint() == again != others
@@ -152,7 +152,7 @@ def story(job):
 def test_gradients_are_fresh_in_each_step():
     job = Trainer(small_model().float(), CONFIG, lr_schedule=lambda step: 0.0)
     norms = [float(job.train_step(*a_batch())["grad_norm"]) for _ in range(2)]
-    assert math.isclose(*norms, rel_tol=1e-4), "gradients pile up: zero_grad is missing"
+    assert math.isclose(*norms, rel_tol=1e-4)  # gradients pile up: zero_grad is missing
 
 
 @pytest.mark.parametrize("stop_at", [4, 6])
@@ -166,7 +166,7 @@ def test_a_run_that_pauses_reaches_the_very_same_losses(tmp_path, stop_at):
         " position in the epoch and the random state (dropout's dice) all restored?"
     )
     lines = (tmp_path / LOG).read_text().splitlines()
-    assert len(lines) == len(whole.log_history), "one line an entry"
+    assert len(lines) == len(whole.log_history)  # one line an entry
 
 
 def test_each_process_takes_its_own_dice(monkeypatch):
@@ -180,25 +180,25 @@ def test_each_process_takes_its_own_dice(monkeypatch):
 def test_training_switches_dropout_on():
     job = Trainer(small_model(dropout=0.1).float().eval(), CONFIG)
     job.fit(PairBatches(pairs(), CONFIG), callback=lambda trainer: trainer.model.eval() and None)
-    assert story(job) == story(run()), "a model in evaluation mode must be trained with dropout"
+    assert story(job) == story(run())  # a model in evaluation mode must be trained with dropout
 
 
 def test_a_finished_run_is_not_repeated(tmp_path):
     first, seen = run(tmp_path), []
     again = run(tmp_path, look=lambda trainer: seen.append(trainer.epoch))
-    assert story(again) == story(first) and not seen, "a finished run is loaded, not run again"
+    assert story(again) == story(first) and not seen  # a finished run is loaded, not run again
     longer = run(tmp_path, config=dataclasses.replace(CONFIG, epochs=4))
     begun = story(longer)[: len(first.log_history)]
-    assert longer.epoch == 4 and begun == story(first), "more epochs go on where the run ended"
+    assert longer.epoch == 4 and begun == story(first)  # more epochs go on where the run ended
 
 
 def test_the_log_counts_real_labels_and_the_loss_falls():
     job = run(look=lambda trainer: {"valid_loss": 1.5})
-    assert job.n_labels == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs()), "pads are counted"
+    assert job.n_labels == CONFIG.epochs * sum(len(t) - 1 for _, t in pairs())  # pads are counted
     evals = [(e["epoch"], e["valid_loss"]) for e in job.log_history if e["kind"] == "eval"]
     assert evals == [(1, 1.5), (2, 1.5), (3, 1.5)]
     losses = [entry["loss"] for entry in job.log_history if entry["kind"] == "step"]
-    assert sum(losses[-4:]) < sum(losses[:4]), "the loss does not fall"
+    assert sum(losses[-4:]) < sum(losses[:4])  # the loss does not fall
 
 
 def test_the_rate_is_that_of_the_step():
@@ -296,7 +296,7 @@ def test_the_log_of_every_nth_step():
     job.fit(data)
     ends = [step for step in range(1, 11) if step % 4 == 0 or step % n == 0]
     steps = [e["step"] for e in job.log_history if e["kind"] == "step"]
-    assert steps == ends, "an epoch's end, where the clock has to be right, isn't logged"
+    assert steps == ends  # an epoch's end, where the clock has to be right, isn't logged
 
 
 def test_a_callback_comes_after_every_step_and_what_it_returns_is_logged(tmp_path):

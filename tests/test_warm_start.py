@@ -48,8 +48,9 @@ def test_a_token_that_both_have_keeps_its_vector_and_a_new_one_begins_between_it
     torch.testing.assert_close(rows[new("Ġlowest")], torch.stack(pieces).mean(0))
 
 
-def test_with_the_same_subwords_it_begins_as_the_first_ended(tmp_path):
-    first, second = translator_of(FEW), translator_of(FEW)
+@pytest.mark.parametrize("tied", [True, False])
+def test_with_the_same_subwords_it_begins_as_the_first_ended(tied, tmp_path):
+    first, second = (translator_of(FEW, tied_embeddings=tied) for _ in range(2))
     for parameter in first.model.parameters():
         torch.nn.init.normal_(parameter)
     first.save(tmp_path, "fp32")
@@ -57,7 +58,7 @@ def test_with_the_same_subwords_it_begins_as_the_first_ended(tmp_path):
     weights = first.model.state_dict().values(), second.model.state_dict().values()
     assert all(map(torch.equal, *weights))
     projection = second.model.output_projection.weight
-    assert projection is second.model.source_embedding.token_embedding.weight, "they stay tied"
+    assert (projection is second.model.source_embedding.token_embedding.weight) == tied
 
 
 def test_what_cannot_be_taken_is_one_sentence(tmp_path):

@@ -60,12 +60,12 @@ def test_batches_follow_chapter_12s_rule(store, limit):
     pairs = list(store)
     ours, theirs = token_batches_from_lengths(store.lengths, limit, 3), token_batches(pairs, limit)
     indices = sorted(np.concatenate(ours).tolist())
-    assert indices == list(range(len(pairs))), "each pair must come exactly once"
+    assert indices == list(range(len(pairs)))  # each pair must come exactly once
     shapes = [
         sorted((len(batch), max(max(map(len, pairs[i])) for i in batch)) for batch in batches)
         for batches in (ours, theirs)
     ]
-    assert shapes[0] == shapes[1], "batches are cut elsewhere than in chapter 12"
+    assert shapes[0] == shapes[1]  # batches are cut elsewhere than in chapter 12
     for batch in ours[:5]:
         sides = zip(wmt.collate_from_store(store, batch), collate([pairs[i] for i in batch]))
         assert all(torch.equal(mine, chapter_12s) for mine, chapter_12s in sides)
@@ -76,7 +76,7 @@ def test_each_epoch_has_batches_of_its_own(store):
     batches = wmt.StoreBatches(store, config, 9)
     first, again, second = map(batches.epoch_batches, (0, 0, 1))
     assert all(map(np.array_equal, first, again))
-    assert not all(map(np.array_equal, first, second)), "every epoch deals the same batches"
+    assert not all(map(np.array_equal, first, second))  # every epoch deals the same batches
 
 
 def test_a_batch_comes_with_its_labels_counted(store):
@@ -90,7 +90,7 @@ def test_a_batch_comes_with_its_labels_counted(store):
 def test_a_batch_that_is_too_small_does_not_spoil_the_folder(own, store, tmp_path):
     with pytest.raises(ValueError, match="max_tokens"):
         large.run_experiment(experiment(own, {"max_tokens": 9}), tmp_path / "run", own / "store")
-    assert not (tmp_path / "run").exists(), "the next try would be refused, because a plan stands"
+    assert not (tmp_path / "run").exists()  # the next try would be refused, because a plan stands
 
 
 # Training -----------------------------------------------------------------------------------------
@@ -107,13 +107,17 @@ def test_one_run_from_folder_to_scores(own, store, tmp_path, short_answers):
     log = losses(folder)
     assert [step for step, kind, _ in log if kind == "eval"] == [5, 10, 12]
     steps = [folder / f"step-{n}.safetensors" for n in (10, 12)]
-    assert set(folder.glob("step-*")) == set(steps), "other weights than the last ones are averaged"
+    assert set(folder.glob("step-*")) == set(steps)  # other weights than the last ones are averaged
     paths = *steps, folder / "model.safetensors"
     before, last, mean = (checkpoints.read_file(path)[0] for path in paths)
     for name, weight in mean.items():
         torch.testing.assert_close(weight, (before[name] + last[name]) / 2)
     large.run_experiment(e, folder, own / "store")
-    assert losses(folder) == log, "a finished run must stay as it is"
+    with pytest.raises(ValueError, match="n_heads"):
+        other = experiment(own, model=MODEL | {"n_heads": 4})
+        large.run_experiment(other, folder, own / "store")
+    assert losses(folder) == log  # a finished run must stay as it is
+    assert translation.Translator.load(folder).model.config.n_heads == 2
 
 
 def test_segments_stop_in_time_and_chain(own, store, tmp_path, monkeypatch, short_answers):
@@ -149,7 +153,7 @@ def test_translating_stops_in_time_and_goes_on(store, tmp_path, monkeypatch):
     monkeypatch.setattr(large, "time", time)
     for _ in range(2):
         assert large.translate_to_file(translator, lines, path, math.inf, size=10) == lines
-    assert sizes == [10, 10, 5], "what was translated is not translated again"
+    assert sizes == [10, 10, 5]  # what was translated is not translated again
 
 
 # Looks and scores ---------------------------------------------------------------------------------
@@ -171,7 +175,7 @@ def test_evaluate_and_the_run_cut_text_alike(own, store, tmp_path, monkeypatch):
     large.translate_to_file(translator, [line], tmp_path / "answers.txt", math.inf)
     large.EvaluationCallback(translator, experiment(own), [(line, "x")]).evaluate()
     translation.Translator.load(tmp_path / "saved").translate([line])
-    assert lengths == [lengths[0]] * 3 and len(lengths[0]) == 1, "a line is cut in different ways"
+    assert lengths == [lengths[0]] * 3 and len(lengths[0]) == 1  # a line is cut in different ways
 
 
 def test_a_look_measures_what_chapter_12_measures(own, store, tmp_path, short_answers):

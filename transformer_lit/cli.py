@@ -273,11 +273,11 @@ COMMANDS = {
 
 def exit_status(run: Callable[[], int]) -> int:
     "Run a command: a mistake is one sentence and status 1, Ctrl-C 130; anything else is raised."
-    status = 0
+    status = 141  # as that of a program which the signal for a closed pipe ends
     try:
         try:
             status = run()
-        finally:  # here a reader that is gone, as after `| head`, is no mistake
+        finally:  # here a reader that is gone, as after `| head`, shows
             sys.stdout.flush()
         return status
     except BrokenPipeError:
@@ -288,7 +288,7 @@ def exit_status(run: Callable[[], int]) -> int:
         return INTERRUPTED
     except ModuleNotFoundError as error:
         message = f"{error.name} is missing: if it is a package, pip install {error.name}"
-    except (OSError, ValueError, MemoryError, EOFError, RecursionError) as error:
+    except (OSError, ValueError, OverflowError, MemoryError, EOFError, RecursionError) as error:
         message = re.sub(r"\[Errno \d+\] ", "", str(error)) or "out of memory"
         if isinstance(error, OSError) and error.filename is not None:
             message = f"{error.filename}: {str(error.strerror).lower()}"

@@ -26,8 +26,8 @@ def number(kind: Callable, low: float, high: float) -> dict:
 
 def path(text: str) -> Path:
     "A type for argparse; an empty path is mostly a shell variable that nobody has set."
-    if not text.strip() or not text.isprintable():
-        raise argparse.ArgumentTypeError("a path was expected, in printable UTF-8")
+    if not text.strip() or re.search("[\0-\x1f\ud800-\udfff]", text):
+        raise argparse.ArgumentTypeError("a path was expected, in UTF-8 without control characters")
     return Path(text)
 
 

@@ -49,7 +49,7 @@ def find_columns(names: Iterable[str], languages: Sequence[str]) -> list[str]:
     """The two of these names that a pair's texts have: the languages, with or without a country, or
     source and target. Empty if they aren't there."""
     names = sorted(names, key=len)[::-1]  # of source and source_lang the shorter is meant
-    short = {re.split("[-_ ]", name.strip().casefold())[0]: name for name in names}
+    short = {re.split("[-_(]", name.casefold())[0].strip(): name for name in names}
     short = {LANGUAGE_NAMES.get(key, key): name for key, name in short.items()} | short
     for pair in languages, COLUMNS:
         if {*pair} <= {*short}:

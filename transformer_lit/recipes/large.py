@@ -27,7 +27,7 @@ from transformer_lit.recipes.training_sets import TRAINING_SETS
 from transformer_lit.recipes.warm_start import weights_hash
 from transformer_lit.runs import records
 from transformer_lit.runs.checkpoints import average_files, save_weights
-from transformer_lit.runs.run import check_folder, only_run
+from transformer_lit.runs.run import check_folder, keep_config, only_run, run_config
 from transformer_lit.runtime.devices import (
     decoding_precision,
     default_device,
@@ -265,6 +265,7 @@ def run_experiment(
         return evaluate(trainer)
 
     with only_run(folder):
+        run_on_main(lambda: keep_config(folder, run_config(trainer, batches)))
         run_on_main(lambda: translator.save_config(folder))
         fit_with_bar(trainer, batches, on_step)
         if trainer.step < experiment.max_steps:

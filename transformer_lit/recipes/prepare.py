@@ -206,6 +206,8 @@ def prepare_store(
     if others := {path.name for path in folder.glob("*")}.difference(FILES):
         raise FileExistsError(f"{folder} holds {min(others)}: take a new folder for the store")
     with only_run(folder):  # two trainings may have the same store
+        if (folder / "manifest.json").exists():  # made in the meantime
+            return open_store(folder, config)
         try:
             summary = write_store(folder, config, training_set.sources(), held_out, workers)
             if not summary["counts"]["kept"]:
@@ -213,6 +215,6 @@ def prepare_store(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-    settings = {"config": asdict(config), "inputs": inputs, "held_out": training_set.held_names}
-    write_json(folder / "manifest.json", settings | summary)
+        settings = {"config": asdict(config), "inputs": inputs, "held_out": training_set.held_names}
+        write_json(folder / "manifest.json", settings | summary)
     return TokenStore(folder)

@@ -229,7 +229,8 @@ def train_translator(
     run's numbers. OSError or ValueError if it was begun otherwise; it stays as it was."""
     device = device or devices.default_device()
     begun = check_folder(folder, {"recipe": in_plan(recipe)})
-    if precision := begun.get("training", {}).get("precision"):
+    precision = begun.get("training", {}).get("precision")
+    if precision and recipe.training.precision == "auto":
         recipe = replace(recipe, training=replace(recipe.training, precision=precision))
     translator = build_translator(recipe, parts["train"], folder)
     translator.length_limits = limits or translator.length_limits

@@ -18,7 +18,7 @@ EMBEDDINGS = (
     "source_embedding.token_embedding.weight",
     "target_embedding.token_embedding.weight",
     "output_projection.weight",
-)  # tied: one tensor
+)
 
 
 def weights_hash(name: str | Path) -> str:
@@ -52,11 +52,8 @@ def initialize_from(translator: Translator, name: str | Path) -> None:
         != config
     ):
         raise ValueError(f"training can't start from {name}: it has {theirs}, and this is {config}")
-    table = transfer_embeddings(
-        pretrained.model.source_embedding.token_embedding.weight.detach(),
-        pretrained.source_tokenizer,
-        translator.source_tokenizer,
-    )
-    translator.model.load_state_dict(
-        pretrained.model.state_dict() | dict.fromkeys(EMBEDDINGS, table)
-    )
+    state = pretrained.model.state_dict()
+    tokenizers = pretrained.source_tokenizer, translator.source_tokenizer
+    for name in EMBEDDINGS:  # tied: one tensor
+        state[name] = transfer_embeddings(state[name], *tokenizers)
+    translator.model.load_state_dict(state)

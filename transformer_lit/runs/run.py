@@ -78,7 +78,8 @@ def keep_config(folder: Path, config: dict) -> None:
     elif old != new:
         raise ValueError(
             f"{folder} was begun with {changes(old, new)}, and this run has {changes(new, old)}:"
-            " keep to it (another text or data: other pairs), or use another folder (--output-dir)"
+            " keep to it (another text or data: other pairs, or Tatoeba's, which are mixed in where"
+            " they can be had), or use another folder (--output-dir)"
         )
 
 

@@ -19,13 +19,14 @@ def load_glossary(path: Path) -> dict[str, str]:
     """Terms and their translations, TERM<TAB>TRANSLATION; a term without one is kept as it is.
     ValueError if there is none, or if it is no such file."""
     rows = [(normalize_text(term), target.strip()) for term, target in read_columns(path)]
-    is_table = any(target for _, target in rows) or re.fullmatch("[^,;]+", "".join(dict(rows)))
+    terms = {term: target or term for term, target in rows if term}
+    is_table = any(to for term, to in rows if term) or re.fullmatch("[^,;]+", "".join(terms))
     if not is_table or is_garbled("".join(chain(*rows))):
         raise ValueError(
             f"{path} has no terms: a line is TERM<TAB>TRANSLATION; from a spreadsheet, save it as"
             " text with tabs, in UTF-8"
         )
-    return {term: target or term for term, target in rows if term}
+    return terms
 
 
 def capitalized(text: str) -> str:
