@@ -34,7 +34,7 @@ SHOWN = "valid_loss", "valid_per_character", "test_loss", "bleu", "failed", "wal
 def rows_of(table: str, folder: Path = RUNS) -> dict[str, dict]:
     "Run -> its line."
     path = folder / f"{table}.jsonl"
-    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    lines = path.read_text("utf-8").strip().split("\n") if path.exists() else []
     return {row["run"]: row for row in map(json.loads, lines)}
 
 
@@ -123,7 +123,7 @@ class Dirty(ValueError):
 def clean_commit() -> str:
     """The commit of the code that this process has loaded. Raises Dirty if the checkout isn't as it
     was committed; the tables themselves may have new lines."""
-    status = ["git", "-C", str(ROOT), "status", "--porcelain", "--", ":!book/results/runs"]
+    status = ["git", "-C", str(ROOT), "status", "--porcelain", "--", ":!book/results"]
     changed = subprocess.run(status, capture_output=True, text=True)
     if changed.returncode or changed.stdout:
         raise Dirty(

@@ -42,7 +42,7 @@ UNREAD = {"solution", "remove-cell", "remove-input", "hide-input"}  # tags of co
 
 
 def read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    return path.read_text("utf-8")
 
 
 # Chapters -----------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def assemble() -> None:
     version = hashlib.sha256(b"".join(path.read_bytes() for path in scripts)).hexdigest()[:16]
     for page in book.glob("*.md"):
         text, script = filled(read(page), makers), r'(src="\.\./_static/[\w-]+\.js)"'
-        page.write_text(re.sub(script, rf'\1?v={version}"', text), encoding="utf-8")
+        page.write_text(re.sub(script, rf'\1?v={version}"', text), "utf-8")
     shutil.copy(ROOT / "CHANGELOG.md", book / "changelog.md")
     for name in "_toc.yml", "_config.yml":
         shutil.copy(ROOT / name, SITE)

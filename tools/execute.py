@@ -50,7 +50,7 @@ def here(threads: int) -> dict:
 
 def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
     "(what happened, details) for one chapter; runs in a process of its own."
-    done, setting = last_facts(path), here(threads)
+    done, setting = last_facts(path), here(threads) | {"code": stamps.own_code(path)}
     if not force and setting.items() <= done.items() and stamps.unchanged(path, done):
         return "unchanged", ""
     work, about = ROOT / ".run" / "work" / path.stem, OUT / f"{path.stem}.json"
@@ -85,7 +85,6 @@ def execute(path: Path, force: bool, threads: int) -> tuple[str, str]:
     megabytes = used.ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
     facts = {
         **setting,
-        "code": stamps.own_code(path),
         "opened": stamps.opened(path, trace.read_text("utf-8")),
         "seconds": round(seconds, 1),
         "megabytes": megabytes,

@@ -21,7 +21,7 @@ import subprocess
 import symtable
 import sys
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import version
 from itertools import cycle
@@ -294,9 +294,10 @@ def committed() -> str:
 
 def main() -> None:
     seeds, at_once, *numbers = sys.argv[1:]
-    commit, record = committed(), read_record()
-    known = {name for path in chapters([]) for name in slices(path)}
-    add({"claim": name, "withdrawn": True} for name in record if name not in known)
+    committed()
+    record = read_record()
+    for name in record.keys() - {name for path in chapters([]) for name in slices(path)}:
+        add([{"claim": name, "withdrawn": "", "words": record[name]["words"]}])
     jobs = [
         (path, setting)
         for setting in settings_of(range(1, int(seeds) + 1))
@@ -304,11 +305,11 @@ def main() -> None:
         if needs_run(path, setting, record)
     ]
     for threads, workers in (1, int(at_once)), (2, 1):
+        these = [job for job in jobs if job[1]["threads"] == threads]
         with ThreadPoolExecutor(workers) as pool:
-            runs = {pool.submit(run, *job): job for job in jobs if job[1]["threads"] == threads}
-            for done in as_completed(runs):
-                (path, setting), (reached, errors) = runs[done], done.result()
-                add(lines_of(path, {**setting, "commit": commit}, reached, read_record()))
+            runs = pool.map(lambda job: run(*job), these)  # Ctrl-C cancels those to come
+            for (path, setting), (reached, errors) in zip(these, runs):
+                add(lines_of(path, {**setting, "commit": committed()}, reached, read_record()))
                 failed = [f"otherwise: {claim['name']}" for claim in reached if not claim["held"]]
                 print(path.stem, *setting.values(), *failed, *errors, flush=True)
 

@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SITE, PAPER = ROOT / "_build" / "html", ROOT / "_build" / "paper"
-SCRIPT = (ROOT / "book" / "web" / "paper" / "still.js").read_text(encoding="utf-8")
+SCRIPT = (ROOT / "book/web/paper/still.js").read_text("utf-8")
 FIRST = "Before you start"
 FINER = 2.5  # dots of a live view's picture for each pixel of the page
 

@@ -26,7 +26,7 @@ def name_for(cell) -> str:
 def with_ids(notebook):
     "The notebook with unique ids, moved from the metadata, where py:percent keeps them."
     ids: set[str] = set()
-    for cell in notebook.cells:
+    for cell in sorted(notebook.cells, key=lambda cell: "id" not in cell.metadata):
         cell.metadata.pop("lines_to_next_cell", None)
         name = cell.metadata.pop("id", "") or name_for(cell)
         cell["id"] = f"{name}-{len(ids)}" if name in ids else name
@@ -70,7 +70,7 @@ def main() -> None:
     if not paths:
         sys.exit(f"there is no chapter {argument}")
     [path] = paths
-    file = ROOT / ".run" / "text" / f"{path.stem}.py"
+    file = ROOT / f".run/text/{path.stem}.py"
     write(file, as_text(nbformat.read(path, 4)), path)
 
 

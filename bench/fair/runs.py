@@ -178,7 +178,10 @@ class Job:
         if kind == "train" and RANDOM.sub("", design) not in DESIGNS:
             raise ValueError(f"no design is called {design}: {', '.join(DESIGNS)}")
         design, tokens = design * (kind == "train"), int(tokens) * (1000 if thousands else 1)
-        return cls(kind, place, design, tokens, float(peak), float(warmup or 0), int(seed))
+        job = cls(kind, place, design, tokens, float(peak), float(warmup or 0), int(seed))
+        if job.name != name:
+            raise ValueError(f"{name} is no run: it would be called {job.name}")
+        return job
 
     @property
     def counts(self) -> bool:
