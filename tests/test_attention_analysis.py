@@ -64,7 +64,7 @@ def test_what_is_recorded_is_what_was_used(model, seed):
     assert (
         unexplained(model, weights, source, target) < 1e-9
     ), "the weights recorded don't explain what the heads gave out"
-    assert torch.equal(model(source, target), logits), "listening changes the output"
+    assert torch.equal(model(source, target), logits)  # listening changes the output
     c = model.config
     shapes = {"encoder": (6, 6), "decoder": (5, 5), "cross": (5, 6)}
     for kind, layers in weights.items():
@@ -81,12 +81,12 @@ def test_hooks_are_gone_after_an_error():
         part.need_weights = False
     with pytest.raises(RuntimeError, match="on purpose"):
         with record_attention(model), ablate_heads(model, [("cross", 1, 0)]):
-            assert all(part.need_weights for part in parts), "a fused kernel has none to show"
+            assert all(part.need_weights for part in parts)  # a fused kernel has none to show
             raise RuntimeError("on purpose")
-    assert not any(part.need_weights for part in parts), "weights are asked for after the block"
-    assert not any(part._forward_hooks for part in parts), "a hook listens after the block"
+    assert not any(part.need_weights for part in parts)  # weights are asked for after the block
+    assert not any(part._forward_hooks for part in parts)  # a hook listens after the block
     off = [part for part in parts if part.out_proj._forward_pre_hooks]
-    assert not off, "a head is still switched off"
+    assert not off  # a head is still switched off
 
 
 # Switching off ------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_heads_switched_off_are_their_columns_of_the_output_at_zero(model, seed,
     with ablate_heads(model, [(*place, head) for head in heads]) as ablated:
         assert ablated is model
         _, _, off = run(model, seed)
-    assert torch.equal(run(model, seed)[2], before), "the head is not switched on again"
+    assert torch.equal(run(model, seed)[2], before)  # the head is not switched on again
     with torch.no_grad():
         for head in heads:
             part.out_proj.weight.unflatten(1, (part.n_heads, -1))[:, head] = 0
@@ -163,7 +163,7 @@ def test_entropy_distance_and_disagreement_are_their_definitions(seed):
     a, b, c = w.unbind(1)
     gaps = sum((x - y).clamp(min=0).sum(-1) for x, y in ((a, b), (a, c), (b, c)))
     same(head_disagreement(w), gaps / 3, "not the total variation", atol=1e-5)
-    assert attention_entropy(torch.eye(3)).tolist() == [0, 0, 0], "0 ln 0 is 0"
+    assert attention_entropy(torch.eye(3)).tolist() == [0, 0, 0]  # 0 ln 0 is 0
 
 
 # Alignment ----------------------------------------------------------------------------------------

@@ -77,10 +77,10 @@ def test_the_same_stands_on_both_sides_afterwards(english, french):
             found.append(
                 {name: value.replace(",", " ") for name, value in values_in.groupdict().items()}
             )
-        assert found[0] == found[1], "the two sides tell different things"
+        assert found[0] == found[1]  # the two sides tell different things
         assert found[0].get("N") != "Tom"
-        assert 1100 <= int(found[0]["Y"]) < 2100, "a year is no year any more"
-        assert 2 <= int(found[0].get("D", 2)) <= 28, "a day is no day any more"
+        assert 1100 <= int(found[0]["Y"]) < 2100  # a year is no year any more
+        assert 2 <= int(found[0].get("D", 2)) <= 28  # a day is no day any more
 
 
 def test_a_word_that_only_begins_a_sentence_is_no_name():
@@ -148,4 +148,4 @@ def test_words_and_phrases_of_a_lexicon_are_those_that_are_aligned():
     lexicon = dict(build_lexicon(3 * pairs + [("Rare mice.", "Souris rares.")]))
     words = {"cat": "chat", "Cat": "Chat", "water": "eau", "a dog": "un chien", "eats": "mange"}
     assert words.items() <= lexicon.items()
-    assert "mice" not in lexicon, "too rare"
+    assert "mice" not in lexicon  # too rare

@@ -79,9 +79,9 @@ def test_export_stands_first(path):
 @every_notebook
 def test_ids_are_readable(path):
     ids = [cell["id"] for cell in cells(path)]
-    assert len(set(ids)) == len(ids), "two cells have the same id"
+    assert len(set(ids)) == len(ids)  # two cells have the same id
     random = [i for i in ids if re.fullmatch(r"[0-9a-f]{8}", i)]
-    assert not random, "a random id: it would stand in the exported file"
+    assert not random  # a random id: it would stand in the exported file
 
 
 def test_the_package_is_the_export(tmp_path):
@@ -150,22 +150,22 @@ def test_the_bootstrap_in_each_place(
 @every_chapter
 def test_a_chapter_begins_with_title_and_bootstrap(path):
     title, code = cells(path)[0]["source"], cells(path, "code")[0]["source"]
-    assert re.match(rf"# {int(path.name[:2])} · \w", title), "the first cell is `# N · Title`"
-    assert "- **Takes** " in title, "the build fills in a line `- **Takes** ...` of the first cell"
-    assert code == bootstrap(path) and "#| export" not in code, "the first code is the bootstrap"
+    assert re.match(rf"# {int(path.name[:2])} · \w", title)  # the first cell is `# N · Title`
+    assert "- **Takes** " in title  # the build fills in a line `- **Takes** ...` of the first cell
+    assert code == bootstrap(path) and "#| export" not in code  # the first code is the bootstrap
 
 
 def test_the_table_of_contents_lists_every_notebook():
     toc = ROOT / "_toc.yml"
     listed = re.findall(r"^\s*(?:- )?(?:file|root): *(\S+)", toc.read_text(encoding="utf-8"), re.M)
-    assert len(set(listed)) == len(listed), "a page is listed twice"
+    assert len(set(listed)) == len(listed)  # a page is listed twice
     pages = [name for name in listed if name != "book/changelog"]  # the build copies it there
     missing = [name for name in pages if not list(ROOT.glob(f"{name}.*"))]
     assert not missing, f"_toc.yml lists {missing}, and there is no such file"
     notebooks = {name for name in pages if (ROOT / f"{name}.ipynb").exists()}
-    assert notebooks == {f"book/{path.stem}" for path in NOTEBOOKS}, "other notebooks in book/"
+    assert notebooks == {f"book/{path.stem}" for path in NOTEBOOKS}  # other notebooks in book/
     chapters = [name for name in pages if re.match(r"book/[0-8]\d_", name)]
-    assert chapters == sorted(chapters), "chapters stand in the order of their numbers"
+    assert chapters == sorted(chapters)  # chapters stand in the order of their numbers
 
 
 @every_notebook
@@ -196,12 +196,12 @@ def test_exercises_have_solutions(path):
     solutions = [c for c in tagged if prompt(c) != "Answer"]
     number = int(path.name[:2])
     assert tasks == [f"{number}.{k + 1}" for k in range(len(tasks))] and len(tasks) >= 2, tasks
-    assert len(solutions) == len(tasks), "exercises and cells tagged solution"
+    assert len(solutions) == len(tasks)  # exercises and cells tagged solution
     for cell in solutions:
         assert prompt(cell) == "Solution" and is_folded(cell), f"{cell['id']} isn't folded"
-    assert not [c["id"] for c in cells(path) if "TODO" in c["source"]], "not filled in yet"
+    assert not [c["id"] for c in cells(path) if "TODO" in c["source"]]  # not filled in yet
     hidden = [c["source"] for c in cells(path, "code") if "remove-cell" in c["tags"]]
-    assert any("check_wrong_answers(" in source for source in hidden), "no wrong answer is planted"
+    assert any("check_wrong_answers(" in source for source in hidden)  # no wrong answer is planted
 
 
 @every_chapter
@@ -209,7 +209,7 @@ def test_questions_have_answers(path):
     "Three questions at the end, each with a folded cell that computes its answer and asserts it."
     number, each = int(path.name[:2]), cells(path)
     questions = any(re.search("^## Three questions$", c["source"], re.M) for c in each)
-    assert questions or number == 0 or number > 14, "parts I and II end with three questions"
+    assert questions or number == 0 or number > 14  # parts I and II end with three questions
     pairs = [(c, before) for before, c in zip(each, each[1:]) if prompt(c) == "Answer"]
     assert [c["id"] for c, _ in pairs] == [f"answer-{number}-{k}" for k in (1, 2, 3)] * questions
     for k, (answer, before) in enumerate(pairs, 1):
@@ -231,7 +231,7 @@ def test_folds_are_closed(path):
 def test_the_prose_is_plain_markdown(path):
     prose = visible_prose(path)
     directive = re.search(r"^(:::|\{[a-z]+\}`)", prose, re.M)
-    assert not directive, "a MyST directive reads badly in Colab and on GitHub: use plain Markdown"
+    assert not directive  # a MyST directive reads badly in Colab and on GitHub: use plain Markdown
     images = re.findall(r"!\[\s*\]\([^)]*\)", prose)
     assert not images, f"a picture without a description: {images}"
     drawing = re.compile(r"\bfigures\.(heatmaps?|curve_panels|attention_lines)\(")

@@ -51,20 +51,20 @@ def lemmas(kind, *arguments):
 def test_you_is_as_the_one_spoken_to():
     whom = {v.lemma: SLOT_FILLERS["you"](None, {"Y": v}) for v in draws("vocative", {})}
     forms = {lemma: (plain(y.french), y.gender, y.plural) for lemma, y in whom.items()}
-    assert forms["Dad"] == forms["Paul"] == ("tu", "m", False), "a father is vous"
+    assert forms["Dad"] == forms["Paul"] == ("tu", "m", False)  # a father is vous
     assert forms["madam"] == ("vous", "f", False) and forms["girls"] == ("vous", "f", True)
     assert {words.split()[0] for words in french("yours", {"Y": VOUS})} == {"votre", "vos"}
     for phrase in draws("yours", {"Y": TU}):
         (word, _), (noun, _) = phrase.french[:2]
         vowel = phrase.gender == "m" or starts_with_vowel(noun)
-        assert word == ("tes" if phrase.plural else "ton" if vowel else "ta"), "ta before a vowel"
+        assert word == ("tes" if phrase.plural else "ton" if vowel else "ta")  # ta before a vowel
 
 
 def test_pronouns_for_objects():
     assert french("dative", {"S": names()[0]}) == {"me", "lui", "nous", "leur"}
     assert french("clitic", {"S": names()[0]}) == {"me", "le", "la", "nous", "les"}
     for speaker in ("I", "we"):
-        assert not lemmas("clitic", {"S": pronouns()[speaker]}) & {"I", "we"}, "I see me"
+        assert not lemmas("clitic", {"S": pronouns()[speaker]}) & {"I", "we"}  # I see me
     for gender, expected in (("m", "le"), ("f", "la")):
         assert french("them", {"N": STREET._replace(gender=gender)}) == {expected}
 
@@ -73,8 +73,8 @@ def test_subjects_and_objects_of_a_verb():
     eat = {"V": VERBS["eat"]}
     assert any("walker" in phrase.classes for phrase in draws("subject", eat))
     assert "I" in lemmas("subject", eat) and "I" not in lemmas("other", eat)
-    assert "bread" not in lemmas("object", eat | {"S": BREAD}), "bread eats bread"
-    assert "doctor" not in lemmas("folk", {"S": DOCTOR}), "a doctor meets the doctor"
+    assert "bread" not in lemmas("object", eat | {"S": BREAD})  # bread eats bread
+    assert "doctor" not in lemmas("folk", {"S": DOCTOR})  # a doctor meets the doctor
     assert "street" not in lemmas("like", {"S": STREET})
 
 

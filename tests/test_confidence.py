@@ -64,7 +64,7 @@ def test_groups_and_calibration():
     x, y = [-3, -1, -2, -4], [30, 90, 20, 10]
     assert group_means(x, y, 2) == [(-3.5, 20, 2), (-1.5, 55, 2)]
     worth = fit_calibration(x * 10, y * 10)
-    assert worth.chrf == [10, 25, 25, 90], "30 and 20 fall: both become 25"
+    assert worth.chrf == [10, 25, 25, 90]  # 30 and 20 fall: both become 25
     assert [worth(v) for v in (-9, -4, -3.5, -1.5, 0)] == [10, 10, 17.5, 57.5, 90]
 
 

@@ -75,7 +75,7 @@ def test_the_publishers_archive_must_be_large_and_has_a_mirror(server, monkeypat
     monkeypatch.setattr(corpora, "MIRRORS", {"fr": [mirror]})
     with pytest.raises(FileNotFoundError) as refusal:
         corpora.tatoeba_archive()
-    assert str(refusal.value).count("150,000") == 2, "too few lines, also at the mirror"
+    assert str(refusal.value).count("150,000") == 2  # too few lines, also at the mirror
     monkeypatch.setattr(corpora, "MIN_LINES", 4000)
     path = corpora.tatoeba_archive()
     assert "4,000" in corpora.state("tatoeba/fra-eng.zip")
@@ -110,10 +110,10 @@ def test_a_news_test_is_read_from_its_archive_or_from_files(folder):
     with pytest.raises(ValueError, match="no x.sgm"):
         corpora.read_sgm(path, "x.sgm")
     tidied = [("Law & order", "Law & order"), ("en", "fr")]
-    assert data.read_newstest("newstest2014") == tidied, "both sides, tidied"
+    assert data.read_newstest("newstest2014") == tidied  # both sides, tidied
     for tag in "en", "fr":
         put_lines(folder, f"newstest/en-fr/newstest2014.{tag}.gz", [tag])
-    assert data.read_newstest("newstest2014") == [("en", "fr")], "files come before the archive"
+    assert data.read_newstest("newstest2014") == [("en", "fr")]  # files come before the archive
 
 
 # What is here -------------------------------------------------------------------------------------

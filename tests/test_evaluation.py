@@ -88,7 +88,7 @@ def test_interval_repeats_and_holds_the_score():
 def test_the_ends_of_an_interval():
     nothing, right = [12, 12, 0, 0, 0, 0, 12, 11, 10, 9], [12, 12, 12, 11, 10, 9, 12, 11, 10, 9]
     edge = bootstrap_interval([right] * 3 + [nothing] * 17, n_samples=4000)
-    assert edge["low"] == 0, "3.9% of the draws hold no right sentence: the lowest 2.5% are 0"
+    assert edge["low"] == 0  # 3.9% of the draws hold no right sentence: the lowest 2.5% are 0
     assert math.isclose(edge["value"], 15) and 25 < edge["high"] < 50
 
 
@@ -97,7 +97,7 @@ def test_the_same_draws_for_both():
     alike, there, back = (bootstrap_interval(*pair) for pair in (
         (rows, rows), (rows, other), (other, rows)
     ))
-    assert set(alike.values()) == {0}, "an output differs from itself: not the same draws"
+    assert set(alike.values()) == {0}  # an output differs from itself: not the same draws
     assert math.isclose(there["low"], -back["high"]) and there["low"] < there["value"]
 
 
@@ -127,7 +127,7 @@ def test_ways_of_scoring():
     assert math.isclose(ways["average sentence-level BLEU"], mean)
     intl = sacrebleu.BLEU(tokenize="intl").corpus_score(output, [FRENCH]).score
     assert ways["sacreBLEU, intl"] == intl
-    assert min(bleu_variants(FRENCH, ONE).values()) > 99.99, "the reference itself gets 100"
+    assert min(bleu_variants(FRENCH, ONE).values()) > 99.99  # the reference itself gets 100
 
 
 def test_groups_are_scored_alone_and_in_order():
@@ -168,9 +168,9 @@ def test_recorded_scores():
     path = shipped("results/tatoeba-fr/scores.json")
     sets = json.loads(path.read_text(encoding="utf-8"))["sets"]
     own = sets["try-it"]
-    assert own["sha256"] == hash_test_set(ENGLISH, ONE), "data/try_it.tsv is newer than its scores"
+    assert own["sha256"] == hash_test_set(ENGLISH, ONE)  # data/try_it.tsv is newer than its scores
     for ours, recorded in zip(sacrebleu_scores(own["hypotheses"], ONE), own["one"]):
-        assert abs(ours["value"] - recorded["value"]) < 1e-6, "these outputs have other scores"
+        assert abs(ours["value"] - recorded["value"]) < 1e-6  # these outputs have other scores
     for name, scores in sets.items():
         counts = np.array([line.split() for line in scores["counts"]], int)
         interval = bootstrap_interval(counts)

@@ -19,6 +19,7 @@ from transformer_lit.corpora import files
 from transformer_lit.recipes.recipes import train_translator
 from transformer_lit.runs import limits
 from transformer_lit.runs.run import CONFIG, LOCK, Run
+from transformer_lit.runtime import devices
 from transformer_lit.training import TrainingConfig
 from transformer_lit.translation import Translator
 
@@ -79,14 +80,19 @@ def test_a_refused_training_changes_nothing_and_names_what_differs(different, tr
     with pytest.raises(ValueError) as refusal:
         train_translator(folder, different, PARTS | {"train": train or PARTS["train"]}, TEXTS)
     assert name in str(refusal.value)
-    assert contents(folder) == before, "a training that is refused must change nothing on the disk"
+    assert contents(folder) == before  # a training that is refused must change nothing on the disk
 
 
-def test_a_run_goes_on_in_its_own_precision(folder):
-    "On another machine the recipe may ask for another one."
+def test_a_run_goes_on_in_its_own_precision(folder, monkeypatch):
+    "On another machine `auto` is another one; one that is asked for is not ignored."
     begun = json.loads((folder / CONFIG).read_text("utf-8"))["training"]["precision"]
-    different = words({"precision": {"fp32": "bf16", "bf16": "fp32"}[begun]})
-    assert train_translator(folder, different, PARTS, [])[1].config.precision == begun
+    other = {"fp32": "bf16", "bf16": "fp32"}[begun]
+    auto = {"auto": other, begun: begun, other: other}
+    monkeypatch.setattr(devices, "resolve_precision", lambda name, _: auto[name])
+    run = words({"precision": "auto"})
+    assert train_translator(folder, run, PARTS, [])[1].config.precision == begun
+    with pytest.raises(ValueError, match="precision"):
+        train_translator(folder, words({"precision": other}), PARTS, [])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,7 @@ def test_a_folder_has_one_training_and_a_dead_process_holds_no_lock(tmp_path):
         with pytest.raises(OSError, match="another training is at work in"):
             begin = (tmp_path / "test.tsv").touch
             train_translator(tmp_path, words(), PARTS, [], begin=begin)
-        assert contents(tmp_path) == before, "a refused command changes nothing"
+        assert contents(tmp_path) == before  # a refused command changes nothing
     finally:
         process.kill()  # as kill -9: no farewell
         process.wait()
