@@ -83,10 +83,10 @@ def test_hooks_are_gone_after_an_error():
         with record_attention(model), ablate_heads(model, [("cross", 1, 0)]):
             assert all(part.need_weights for part in parts)  # a fused kernel has none to show
             raise RuntimeError("on purpose")
-    assert not any(part.need_weights for part in parts)  # weights are asked for after the block
+    assert not any(part.need_weights for part in parts), "weights are asked for after the block"
     assert not any(part._forward_hooks for part in parts)  # a hook listens after the block
     off = [part for part in parts if part.out_proj._forward_pre_hooks]
-    assert not off  # a head is still switched off
+    assert not off, "a head is still switched off"
 
 
 # Switching off ------------------------------------------------------------------------------------

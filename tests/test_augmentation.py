@@ -79,7 +79,7 @@ def test_the_same_stands_on_both_sides_afterwards(english, french):
             )
         assert found[0] == found[1]  # the two sides tell different things
         assert found[0].get("N") != "Tom"
-        assert 1100 <= int(found[0]["Y"]) < 2100  # a year is no year any more
+        assert 1100 <= int(found[0]["Y"]) < 2100, "a year is no year any more"
         assert 2 <= int(found[0].get("D", 2)) <= 28  # a day is no day any more
 
 

@@ -30,7 +30,7 @@ def saved(tmp_path):
     path, (model, optimizer) = tmp_path / "new" / "c.safetensors", trained()
     step(model, optimizer)
     checkpoints.save(path, model, optimizer, {"step": 1})
-    assert path.exists()  # a save destroys the old checkpoint: write beside it, then move
+    assert path.exists(), "a save destroys the old checkpoint: write beside it, then move"
     return path, model, optimizer
 
 

@@ -51,7 +51,7 @@ def lemmas(kind, *arguments):
 def test_you_is_as_the_one_spoken_to():
     whom = {v.lemma: SLOT_FILLERS["you"](None, {"Y": v}) for v in draws("vocative", {})}
     forms = {lemma: (plain(y.french), y.gender, y.plural) for lemma, y in whom.items()}
-    assert forms["Dad"] == forms["Paul"] == ("tu", "m", False)  # a father is vous
+    assert forms["Dad"] == forms["Paul"] == ("tu", "m", False), "a father is vous"
     assert forms["madam"] == ("vous", "f", False) and forms["girls"] == ("vous", "f", True)
     assert {words.split()[0] for words in french("yours", {"Y": VOUS})} == {"votre", "vos"}
     for phrase in draws("yours", {"Y": TU}):
@@ -73,7 +73,7 @@ def test_subjects_and_objects_of_a_verb():
     eat = {"V": VERBS["eat"]}
     assert any("walker" in phrase.classes for phrase in draws("subject", eat))
     assert "I" in lemmas("subject", eat) and "I" not in lemmas("other", eat)
-    assert "bread" not in lemmas("object", eat | {"S": BREAD})  # bread eats bread
+    assert "bread" not in lemmas("object", eat | {"S": BREAD}), "bread eats bread"
     assert "doctor" not in lemmas("folk", {"S": DOCTOR})  # a doctor meets the doctor
     assert "street" not in lemmas("like", {"S": STREET})
 

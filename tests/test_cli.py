@@ -100,7 +100,7 @@ def test_half_of_the_cores_unless_a_number_is_typed(cores, threads, typed, calls
     monkeypatch.delenv("OMP_NUM_THREADS")
     typed(LARGE)
     numbers = [call for call in calls if call.startswith("threads")]
-    assert numbers == ["threads 5", f"threads {threads}"]  # --threads is not passed on
+    assert numbers == ["threads 5", f"threads {threads}"], "--threads is not passed on"
 
 
 def imported(code, *names):
@@ -175,7 +175,7 @@ def test_the_model_moves_to_its_device(typed, monkeypatch):
     monkeypatch.setattr("transformer_lit.serving.files.load_translator", lambda _: translator)
     monkeypatch.setattr("transformer_lit.runtime.devices.default_device", lambda name: name)
     assert typed("translate --device cuda a").out == "a\n"
-    assert places == ["cuda"]  # the model stays on the processor
+    assert places == ["cuda"], "the model stays on the processor"
 
 
 @pytest.mark.seconds

@@ -56,7 +56,7 @@ def test_batches_are_those_of_the_seed_and_meet_the_budget():
     batches, again, others = (e.batches_for_budget(subset, 256, 6000, seed) for seed in (1, 1, 2))
     assert batches == again != others
     labels = [sum(len(subset[i][1]) - 1 for i in batch) for batch in batches]
-    assert sum(labels) >= 6000 > sum(labels[:-1])  # the last batch meets the budget, not before it
+    assert sum(labels) >= 6000 > sum(labels[:-1]), "the last batch meets the budget, not before it"
     first, second = (e.token_batches(subset, 256, seed) for seed in (1, 1001))
     assert batches == (first + second)[: len(batches)]  # later epochs are dealt anew
     exact = sum(labels[: len(first)])

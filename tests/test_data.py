@@ -206,7 +206,7 @@ def disjoint(parts):
     keys = {name: set(map(data.sentence_key, english_of(pairs))) for name, pairs in parts.items()}
     assert parts["test"] and parts["valid"]
     tests = set().union(*(keys[name] for name in keys if name.startswith("test")))
-    assert not keys["train"] & (keys["valid"] | tests)  # the test set leaks into training
+    assert not keys["train"] & (keys["valid"] | tests), "the test set leaks into training"
     leak = keys["valid"] & tests
     assert not leak, f"{len(leak)} English sentences stand in validation and test: the split leaks"
 
@@ -221,7 +221,7 @@ def test_no_test_sentence_is_in_training_and_none_is_too_long(
     parts = data.load_corpus(name, language, max_words=3)
     sides = (side for pairs in parts.values() for pair in pairs for side in pair)
     longest = max((len(side.split()) for side in sides), default=0)
-    assert longest < 3  # a corpus forgets how long its sentences may be
+    assert longest < 3, "a corpus forgets how long its sentences may be"
 
 
 def test_the_official_tests_stay_as_they_are(small_corpora):

@@ -70,7 +70,7 @@ def test_the_parts_lie_where_the_stream_says(seed):
     assert torch.equal(tokens[:, start + 1 :], target[:, 1:])
     for row, places in zip(tokens, positions):
         real = places[row != PAD].tolist()
-        assert real == list(range(len(real)))  # pads are counted in the positions
+        assert real == list(range(len(real))), "pads are counted in the positions"
 
 
 @given(SEEDS, st.integers(0, 8))
@@ -96,7 +96,7 @@ def test_only_a_prefix_sees_the_rest_of_its_source_and_none_the_target(prefix):
     model, source, target = small(1, prefix), sentences(3, 5, 3, None), sentences(3, 5, 4, None)
     for t in range(4):
         leaks = depends_on_future(lambda ids: model(source, ids), target, t)
-        assert not leaks  # the prefix leaks the target
+        assert not leaks, "the prefix leaks the target"
     seen = depends_on_future(lambda ids: model.sequence_states(ids, target)[:, 1:6], source, 2)
     assert seen == prefix
     assert model(source, target).size(-1) == VOCAB  # a tag is said
@@ -173,7 +173,7 @@ def test_the_loss_is_the_target_and_a_share_of_the_source(prefix, seed, share, s
 @given(st.integers(2, 3000), st.floats(0.01, 0.99), st.floats(0.05, 0.95))
 def test_the_share_falls_in_two_lines(steps, alpha, bend):
     shares = [source_loss_weight(n, steps, alpha, bend) for n in range(steps + 1)]
-    assert shares[0] == 1  # the decay is off by one: the first step has λ = 1
+    assert shares[0] == 1, "the decay is off by one: the first step has λ = 1"
     assert abs(shares[-1]) < 1e-9  # λ ends at 0
     assert all(a > b for a, b in zip(shares, shares[1:]))  # λ falls in each step
     assert abs(source_loss_weight(bend * steps, steps, alpha, bend) - alpha) < 1e-9  # at B it is α

@@ -73,7 +73,7 @@ def test_no_plan_is_made_for_a_length_that_comes_once(model, source, monkeypatch
         search(model, source, max_length=2)
         seen.append(allowed())
     off = [False, False, True] * 2
-    assert seen == off  # decoding takes cuDNN's attention, or doesn't give it back
+    assert seen == off, "decoding takes cuDNN's attention, or doesn't give it back"
     monkeypatch.setattr(model, "step", None, raising=False)
     with pytest.raises(TypeError):
         greedy_decode(model, source)
@@ -90,14 +90,14 @@ def test_expanding_is_ranking_every_sum(seed):
     sums = (scores.view(6, 1) + logits.log_softmax(-1)).view(2, 150)
     top_scores, beams, tokens = expand_beams(logits, scores)
     expected, index = sums.topk(6)
-    assert torch.allclose(top_scores, expected)  # past scores are dropped, or counted twice
+    assert torch.allclose(top_scores, expected), "past scores are dropped, or counted twice"
     assert (beams * 50 + tokens).equal(index)
 
 
 def test_what_goes_on_is_unfinished_and_in_order():
     parts = [[-1.0, -2, -3, -4]], [[0, 1, 1, 0]], [[EOS, 3, EOS, 4]]
     scores, beams, tokens = unfinished_beams(Candidates(*map(torch.tensor, parts)))
-    assert tokens.tolist() == [[3, 4]]  # a finished hypothesis goes on
+    assert tokens.tolist() == [[3, 4]], "a finished hypothesis goes on"
     assert beams.tolist() == [[1, 0]] and scores.tolist() == [[-2.0, -4.0]]
 
 

@@ -240,7 +240,7 @@ def test_what_is_marked(name, mark, count):
 def test_a_line_of_attention_is_as_thick_as_its_weight():
     page = DRAWINGS["attention lines"][0]().html
     widths = [float(width) for width in re.findall(r'stroke-width="([\d.]+)"', page)]
-    assert np.argsort(widths).tolist() == [1, 0, 2], "weights 0.9, 0.1 and 1; 0 draws nothing"
+    assert np.argsort(widths).tolist() == [1, 0, 2]  # weights 0.9, 0.1 and 1; 0 draws nothing
 
 
 def test_candidates_continue_the_beams_that_went_on():
@@ -251,7 +251,7 @@ def test_candidates_continue_the_beams_that_went_on():
     ]
     answers = [[answer for *_, answer, _ in row] for row in looks.followed(steps, 2, "EOS")]
     assert answers[1] == [["elle"], ["il", "fatigué"], ["elle", "large"], ["elle", "x"]]
-    assert answers[2] == [["il", "fatigué"], ["elle", "large"]], "an end makes room"
+    assert answers[2] == [["il", "fatigué"], ["elle", "large"]]  # an end makes room
 
 
 def test_pieces_stand_in_boxes_over_their_numbers():

@@ -174,7 +174,7 @@ def our_tokens(name, texts):
 
 def test_the_kernel_in_the_script_is_compiled_from_its_source():
     script = ENGINE.read_text("utf-8")
-    assert kernel.with_kernel(script) == script, "python tools/kernel.py"
+    assert kernel.with_kernel(script) == script  # python tools/kernel.py
 
 
 # Tokens -------------------------------------------------------------------------------------------
@@ -362,4 +362,4 @@ def test_a_long_text_can_be_stopped_and_never_holds_up_the_page(page):
       return [name, ticks / between];
     }""")
     assert name == "Stopped"
-    assert ticks > 10, "the page stands still while a part is translated"
+    assert ticks > 10  # the page stands still while a part is translated

@@ -46,7 +46,7 @@ def test_what_was_not_counted_takes_no_memory_and_is_as_likely_as_in_the_prior()
     model = CharacterModel(["neko mira"], own)
     value = model["xyz"]
     assert not {"xyz"} & {*model, *own}, "a trigram that was not counted is remembered"
-    assert value < model["kat"] < model["mir"], "its prior has met kat and not xyz"
+    assert value < model["kat"] < model["mir"]  # its prior has met kat and not xyz
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_planted_faults_are_named_and_few_others(spoil, reason):
     lines = [spoil(*p, line("c", rng)) if k in spoilt else p for k, p in enumerate(clean)]
     reasons = wrong_language_reasons(lines)
     right = sum(reasons[k] == reason for k in spoilt)
-    assert right >= 0.95 * len(spoilt), "a wrong language is not seen"
+    assert right >= 0.95 * len(spoilt)  # a wrong language is not seen
     assert sum(map(bool, reasons)) - right <= 0.02 * len(clean)
 
 
@@ -81,7 +81,7 @@ def test_a_clean_text_loses_next_to_nothing():
     rows = pairs(600)
     rows[::10] = [(f"{a} {c}", f"{b} {c}") for a, b, c in pairs(60, "abc")]
     assert sum(map(bool, wrong_language_reasons(rows))) <= 6
-    assert wrong_language_reasons([("ka", "bru")]) == [""], "too short to be judged"
+    assert wrong_language_reasons([("ka", "bru")]) == [""]  # too short to be judged
     assert third_language(["", "ka to", "42"]) == [False] * 3
 
 

@@ -148,7 +148,7 @@ def test_a_folder_has_one_training_and_a_dead_process_holds_no_lock(tmp_path):
         with pytest.raises(OSError, match="another training is at work in"):
             begin = (tmp_path / "test.tsv").touch
             train_translator(tmp_path, words(), PARTS, [], begin=begin)
-        assert contents(tmp_path) == before  # a refused command changes nothing
+        assert contents(tmp_path) == before, "a refused command changes nothing"
     finally:
         process.kill()  # as kill -9: no farewell
         process.wait()

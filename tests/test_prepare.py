@@ -34,10 +34,10 @@ def test_from_the_archives_to_a_store(served, tmp_path):
     tokens = SubwordTokenizer.load(store.tokenizer())
     pairs = {(tokens.decode(source), tokens.decode(target[1:])) for source, target in store}
     expected = tidy([*PAIRS, *HELD["valid"], *HELD["test"], ("Bad \x00 byte", "x")])
-    assert pairs <= set(expected)  # the two sides don't belong together
+    assert pairs <= set(expected), "the two sides don't belong together"
     counts = store.manifest["counts"]
     assert counts["given"] == (3005 if served == "fr" else 2505)  # a source is missing, or twice
-    assert counts.get("held out", 0) == 1  # a sentence of the tests stands in training
+    assert counts.get("held out", 0) == 1, "a sentence of the tests stands in training"
     assert (counts["empty"], counts["too long"], counts["kept"]) == (1, 1, len(store))
     assert store.held_out() == {part: tidy(HELD[part]) for part in HELD}
 
@@ -73,7 +73,7 @@ def test_small_chunks_and_several_processes_give_the_same(
 ):
     monkeypatch.setattr(prepare, "CHUNK", 50)
     again = prepare.prepare_store(settings(own), tmp_path / "store", workers)
-    assert list(again) == list(store)  # several processes make another store
+    assert list(again) == list(store), "several processes make another store"
     assert again.manifest["counts"] == store.manifest["counts"]
 
 

@@ -23,8 +23,8 @@ PAGES = ["22", "23", "24", "25", "26", "26b", "A4"]
 def test_a_table_is_whole(table):
     runs, names = results.load_runs(table), results.load_sentences(table).files
     assert runs.run.is_unique and {name.partition("/")[0] for name in names} <= set(runs.run)
-    assert all(len(c) == 40 for commits in runs.commits for c in commits), "a commit is cut short"
-    assert runs.data.dropna().nunique() == 1, "runs of one table belong to one text"
+    assert all(len(c) == 40 for commits in runs.commits for c in commits)  # a commit is cut short
+    assert runs.data.dropna().nunique() == 1  # runs of one table belong to one text
     if table != "own":
         scored = runs[runs.bleu.notna()]
         assert scored.losses.notna().all() or table == "tatoeba"
@@ -39,10 +39,10 @@ def test_a_difference_in_bleu_by_hand():
     assert same["value"] == same["low"] == same["high"] == 0 and not same["significant"]
     single = results.bleu_difference([right], [worse])
     assert 0 < single["low"] < single["value"] < single["high"]
-    assert not single["significant"], "one seed is no evidence"
+    assert not single["significant"]  # one seed is no evidence
     three = results.bleu_difference([right, right, worse], [worse] * 3)
     assert three["value"] == pytest.approx(2 / 3 * single["value"])
-    assert three["low"] < single["low"] and not three["significant"], "seeds are drawn too"
+    assert three["low"] < single["low"] and not three["significant"]  # seeds are drawn too
     assert results.bleu_difference([right] * 3, [worse] * 3)["significant"]
 
 

@@ -13,7 +13,7 @@ from transformer_lit.corpora.store import EncodedChunk, TokenStore, write_tokens
 def test_the_two_sides_of_a_pair(store):
     for source, target in store:
         ends = source[-1], target[-1], target[0]
-        assert ends == (2, 2, 1)  # the two sides don't belong together
+        assert ends == (2, 2, 1), "the two sides don't belong together"
     sides = *store.ids(0), store.data
     assert all(isinstance(side, np.memmap) for side in sides)  # ids stay on the disk
 
@@ -31,7 +31,7 @@ def test_pairs_lie_on_the_disk_as_the_chapter_draws_them(tmp_path):
             for name, ids, lengths, *facts in chunks
         ),
     )
-    assert counts["kept"] == 3  # a repeat is kept
+    assert counts["kept"] == 3, "a repeat is kept"
     assert np.load(tmp_path / "offsets.npy").tolist() == [0, 3, 6, 8, 11, 13, 15]
     assert np.fromfile(tmp_path / "ids.bin", np.uint16).tolist() == [*ids, 4, 2, 1, 2]
     assert counts == {"given": 5, "kept": 3, "empty": 1, "repeated": 1, "from a": 2, "from b": 1}

@@ -152,7 +152,7 @@ def story(job):
 def test_gradients_are_fresh_in_each_step():
     job = Trainer(small_model().float(), CONFIG, lr_schedule=lambda step: 0.0)
     norms = [float(job.train_step(*a_batch())["grad_norm"]) for _ in range(2)]
-    assert math.isclose(*norms, rel_tol=1e-4)  # gradients pile up: zero_grad is missing
+    assert math.isclose(*norms, rel_tol=1e-4), "gradients pile up: zero_grad is missing"
 
 
 @pytest.mark.parametrize("stop_at", [4, 6])
@@ -296,7 +296,7 @@ def test_the_log_of_every_nth_step():
     job.fit(data)
     ends = [step for step in range(1, 11) if step % 4 == 0 or step % n == 0]
     steps = [e["step"] for e in job.log_history if e["kind"] == "step"]
-    assert steps == ends  # an epoch's end, where the clock has to be right, isn't logged
+    assert steps == ends, "an epoch's end, where the clock has to be right, isn't logged"
 
 
 def test_a_callback_comes_after_every_step_and_what_it_returns_is_logged(tmp_path):

@@ -60,7 +60,7 @@ def test_batches_follow_chapter_12s_rule(store, limit):
     pairs = list(store)
     ours, theirs = token_batches_from_lengths(store.lengths, limit, 3), token_batches(pairs, limit)
     indices = sorted(np.concatenate(ours).tolist())
-    assert indices == list(range(len(pairs)))  # each pair must come exactly once
+    assert indices == list(range(len(pairs))), "each pair must come exactly once"
     shapes = [
         sorted((len(batch), max(max(map(len, pairs[i])) for i in batch)) for batch in batches)
         for batches in (ours, theirs)
@@ -76,7 +76,7 @@ def test_each_epoch_has_batches_of_its_own(store):
     batches = wmt.StoreBatches(store, config, 9)
     first, again, second = map(batches.epoch_batches, (0, 0, 1))
     assert all(map(np.array_equal, first, again))
-    assert not all(map(np.array_equal, first, second))  # every epoch deals the same batches
+    assert not all(map(np.array_equal, first, second)), "every epoch deals the same batches"
 
 
 def test_a_batch_comes_with_its_labels_counted(store):
@@ -107,7 +107,7 @@ def test_one_run_from_folder_to_scores(own, store, tmp_path, short_answers):
     log = losses(folder)
     assert [step for step, kind, _ in log if kind == "eval"] == [5, 10, 12]
     steps = [folder / f"step-{n}.safetensors" for n in (10, 12)]
-    assert set(folder.glob("step-*")) == set(steps)  # other weights than the last ones are averaged
+    assert set(folder.glob("step-*")) == set(steps), "other weights than the last ones are averaged"
     paths = *steps, folder / "model.safetensors"
     before, last, mean = (checkpoints.read_file(path)[0] for path in paths)
     for name, weight in mean.items():
@@ -153,7 +153,7 @@ def test_translating_stops_in_time_and_goes_on(store, tmp_path, monkeypatch):
     monkeypatch.setattr(large, "time", time)
     for _ in range(2):
         assert large.translate_to_file(translator, lines, path, math.inf, size=10) == lines
-    assert sizes == [10, 10, 5]  # what was translated is not translated again
+    assert sizes == [10, 10, 5], "what was translated is not translated again"
 
 
 # Looks and scores ---------------------------------------------------------------------------------
