@@ -82,13 +82,17 @@ def test_shares_by_temperature(kinds, temperature, rates):
     st.floats(0.5, 20),
     st.integers(0, 9),
 )
-def test_an_epoch_holds_each_kind_evenly(sizes, temperature, seed):
+def test_an_epoch_holds_each_kind_evenly_and_its_share_of_the_tokens(sizes, temperature, seed):
     kinds = {str(k): n for k, n in enumerate(sizes)}
-    order = mixture.sample_epoch(kinds, temperature, seed)
-    assert np.array_equal(order, mixture.sample_epoch(kinds, temperature, seed))
-    assert abs(len(order) - sum(sizes)) <= len(sizes) and order.max() < sum(sizes)
-    for times in np.split(np.bincount(order, minlength=sum(sizes)), np.cumsum(sizes)[:-1]):
+    lengths = np.repeat(np.arange(2, 2 + len(sizes)), sizes)
+    order = mixture.sample_epoch(kinds, lengths, temperature, seed)
+    assert np.array_equal(order, mixture.sample_epoch(kinds, lengths, temperature, seed))
+    tokens = {kind: n * (2 + k) for k, (kind, n) in enumerate(kinds.items())}
+    shares = [*mixture.sampling_rates(tokens, temperature).values()]
+    drawn = np.split(np.bincount(order, minlength=sum(sizes)), np.cumsum(sizes)[:-1])
+    for k, (times, share) in enumerate(zip(drawn, shares)):
         assert not len(times) or times.max() - times.min() <= 1
+        assert abs(times.sum() * (2 + k) - share * lengths.sum()) <= 2 + k
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=16), st.integers(0, 9))
@@ -124,7 +128,8 @@ def test_batches_of_a_mixture(store):
         for batch in first:
             assert len(set(batch)) == len(batch), "a batch holds a pair twice"
             assert store.lengths[batch].max() * len(batch) <= 128
-        order = mixture.sample_epoch(kinds, temperature, plan.training.seed)
+        tokens = store.lengths.sum(1)
+        order = mixture.sample_epoch(kinds, tokens, temperature, plan.training.seed)
         assert Counter(sum(first, [])) == Counter(order.tolist())
 
 
