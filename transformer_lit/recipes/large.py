@@ -63,10 +63,10 @@ def configure_experiment(
 
 
 def batches_of(store: TokenStore, experiment: Experiment) -> StoreBatches:
-    training, max_steps = experiment.training, experiment.max_steps
+    parts = store, experiment.training, experiment.max_steps
     if isinstance(experiment, MixtureExperiment):
-        return MixtureBatches(store, training, max_steps, experiment.temperature)
-    return StoreBatches(store, training, max_steps)
+        return MixtureBatches(*parts, experiment.temperature)
+    return StoreBatches(*parts)
 
 
 @dataclass

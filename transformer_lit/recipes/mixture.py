@@ -44,29 +44,23 @@ def sample_epoch(
     pairs are drawn without replacement."""
     rng, epoch, start = np.random.default_rng(seed), [], 0
     parts = np.split(lengths, np.cumsum([*sizes.values()]))
-    tokens = {kind: int(part.sum()) for kind, part in zip(sizes, parts)}
+    tokens = dict(zip(sizes, map(np.sum, parts)))
     for kind, rate in sampling_rates(tokens, temperature).items():
         n = sizes[kind]
-        times = rate * int(lengths.sum()) / max(tokens[kind], 1)
-        repeats, rest = divmod(round(times * n), max(n, 1))
+        repeats, rest = divmod(round(n * rate * lengths.sum() / tokens[kind]), n)
         epoch += [np.tile(np.arange(n), repeats) + start, rng.permutation(n)[:rest] + start]
         start += n
     return np.concatenate(epoch)
 
 
-def split_repeats(epoch: np.ndarray, seed: int) -> list[np.ndarray]:
+def split_repeats(epoch: np.ndarray) -> list[np.ndarray]:
     """The positions of an epoch in parts, so that a pair occurs once in a part if it has no more
     than 16 occurrences.
 
     Batches hold pairs of similar length, so all occurrences of a pair would meet in one batch."""
-    counts = np.bincount(epoch)  # (pairs,)
-    n_parts, first = min(int(counts.max()), 16), np.cumsum(counts) - counts
-    by_pair = np.argsort(epoch, kind="stable")
-    occurrence = np.empty(len(epoch), dtype=np.int64)  # 0 for the first of its pair, 1, ...
-    occurrence[by_pair] = np.arange(len(epoch)) - first[epoch[by_pair]]
-    offset = np.random.default_rng(seed).integers(n_parts, size=len(counts))
-    part = (offset[epoch] + occurrence) % n_parts
-    return [np.flatnonzero(part == k) for k in range(n_parts)]
+    n_parts = min(int(np.bincount(epoch).max()), 16)
+    by_pair = np.argsort(epoch)  # the occurrences of a pair are neighbors
+    return [by_pair[k::n_parts] for k in range(n_parts)]
 
 
 class MixtureBatches(StoreBatches):
@@ -80,7 +74,7 @@ class MixtureBatches(StoreBatches):
         seed, batches = self.config.seed + 1000 * epoch, []
         tokens = self.store.lengths.sum(1)
         sample = sample_epoch(self.sizes, tokens, self.temperature, seed)
-        for k, positions in enumerate(split_repeats(sample, seed)):
+        for k, positions in enumerate(split_repeats(sample)):
             part = sample[positions]
             lengths = self.store.lengths[part]
             batches += [

@@ -142,7 +142,6 @@ def in_plan(recipe: Recipe) -> dict:
 
 
 LONGEST = 128  # tokens of a side that is trained on
-LOG_EVERY = 10  # steps on a GPU, at least
 
 
 def build_trainer(
@@ -175,7 +174,7 @@ def new_trainer(translator: Translator, recipe, **options) -> Trainer:
     model, config = translator.model, recipe.training
     device = devices.device_of(model)
     precision = devices.resolve_precision(config.precision, device)
-    log_every = max(config.log_every, LOG_EVERY if device.type == "cuda" else 1)
+    log_every = max(config.log_every, 10 if device.type == "cuda" else 1)
     return Trainer(
         model,
         replace(config, precision=precision, log_every=log_every),
