@@ -2,8 +2,8 @@
 
 # There is forty times as much of one kind of text as of another. At temperature 1 each kind is
 # sampled in proportion to its size, and the largest is nearly everything; the higher the
-# temperature, the more even. A size is counted in tokens: sentences of law are three times as long
-# as everyday ones.
+# temperature, the more even. A size is counted in tokens: sentences of law are longer than everyday
+# ones.
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,13 +54,13 @@ def sample_epoch(
 
 
 def split_repeats(epoch: np.ndarray) -> list[np.ndarray]:
-    """The positions of an epoch in parts, so that a pair occurs once in a part if it has no more
-    than 16 occurrences.
+    """The pairs of an epoch in parts, so that a pair occurs once in a part if it has no more than
+    16 occurrences.
 
     Batches hold pairs of similar length, so all occurrences of a pair would meet in one batch."""
     n_parts = min(int(np.bincount(epoch).max()), 16)
-    by_pair = np.argsort(epoch)  # the occurrences of a pair are neighbors
-    return [by_pair[k::n_parts] for k in range(n_parts)]
+    pairs = np.sort(epoch)  # the occurrences of a pair are neighbors
+    return [pairs[k::n_parts] for k in range(n_parts)]
 
 
 class MixtureBatches(StoreBatches):
@@ -74,8 +74,7 @@ class MixtureBatches(StoreBatches):
         seed, batches = self.config.seed + 1000 * epoch, []
         tokens = self.store.lengths.sum(1)
         sample = sample_epoch(self.sizes, tokens, self.temperature, seed)
-        for k, positions in enumerate(split_repeats(sample)):
-            part = sample[positions]
+        for k, part in enumerate(split_repeats(sample)):
             lengths = self.store.lengths[part]
             batches += [
                 part[batch]
