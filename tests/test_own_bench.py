@@ -68,6 +68,8 @@ def test_a_name_says_all_of_a_run():
         assert job.name == name and asdict(job).items() <= row.items()
     with pytest.raises(ValueError, match="is no run"):
         Job.of("10000-nothing-s1")
+    with pytest.raises(ValueError, match="is no run"):
+        Job.of("10000-greedy+nothing-s1")
 
 
 # The text -----------------------------------------------------------------------------------------

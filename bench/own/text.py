@@ -26,6 +26,9 @@ MONOLINGUAL = 100_000  # the most sentences to translate back
 SHARE = 0.1  # of noise
 BACK, TAG = ("greedy", "sampled"), "<synthetic>"
 DOMAIN = ("mixed", "tuned", "captions")
+TEMPLATE = (
+    r"(\d+)-([\w-]+?(?:\+(?:tagged|cleaned|filtered))?)(?:-(\w+=[\d.]+))?(?:-e(\d+))?-s(\d+)"
+)
 
 
 # Names --------------------------------------------------------------------------------------------
@@ -52,7 +55,7 @@ class Job:
     @classmethod
     def of(cls, name: str) -> "Job":
         "The run with this name. ValueError if none has it."
-        match = re.fullmatch(r"(\d+)-(.+?)(?:-(\w+=[\d.]+))?(?:-e(\d+))?-s(\d+)", name)
+        match = re.fullmatch(TEMPLATE, name)
         if not match or match[2].partition("+")[0] not in TEXTS:
             raise ValueError(f"{name} is no run: as 10000-greedy+tagged-s1")
         pairs, text, change, epochs, seed = match.groups()
