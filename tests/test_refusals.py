@@ -61,6 +61,7 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         ("train --epochs 0", "epochs=0"),
         ("train --with optimizer=sgd", "optimizer=sgd,muon"),
         ("train --with peak_lr=nan", "peak_lr=nan"),
+        ("train --with dropout=30", "dropout=30"),
         ("train --recipe pocket --output-dir own.tsv", "own.tsv"),
         # pairs of one's own
         ("train --pairs own.tsv", "own.tsv,--languages"),

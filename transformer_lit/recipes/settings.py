@@ -14,6 +14,7 @@ FIXED = set(  # source and text: of a corpus of one's own
     "corpus language model training source_vocab_size target_vocab_size source text".split()
 )
 MAY_BE_0 = set("n_averaged clip_norm label_smoothing checkpoint_every seed dropout".split())
+BELOW_1 = "label_smoothing", "dropout"
 CHOICES = {
     "precision": ("fp32", "bf16", "auto"),
     "tokens": ("words", "subwords"),
@@ -67,7 +68,7 @@ def read_value(key: str, value: object, kind: type) -> object:
         except (KeyError, ValueError):
             continue
         fits = cls in (bool, NoneType) or result > cls() or key in MAY_BE_0 and result == 0
-        if fits and result in CHOICES.get(key, (result,)):
+        if fits and result in CHOICES.get(key, (result,)) and not (key in BELOW_1 and result >= 1):
             return result
     expected = CHOICES.get(key) or [KINDS[cls] for cls in kinds]
     raise ValueError(f"{key}={value}: expected {' or '.join(expected)}")
