@@ -66,10 +66,9 @@ def test_a_name_says_all_of_a_run():
     for name, row in records.rows_of("own").items():
         job = Job.of(name)
         assert job.name == name and asdict(job).items() <= row.items()
-    with pytest.raises(ValueError, match="is no run"):
-        Job.of("10000-nothing-s1")
-    with pytest.raises(ValueError, match="is no run"):
-        Job.of("10000-greedy+nothing-s1")
+    for name in "10000-nothing-s1", "10000-greedy+nothing-s1":
+        with pytest.raises(ValueError, match="is no run"):
+            Job.of(name)
 
 
 # The text -----------------------------------------------------------------------------------------

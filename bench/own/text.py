@@ -26,9 +26,6 @@ MONOLINGUAL = 100_000  # the most sentences to translate back
 SHARE = 0.1  # of noise
 BACK, TAG = ("greedy", "sampled"), "<synthetic>"
 DOMAIN = ("mixed", "tuned", "captions")
-TEMPLATE = (
-    r"(\d+)-([\w-]+?(?:\+(?:tagged|cleaned|filtered))?)(?:-(\w+=[\d.]+))?(?:-e(\d+))?-s(\d+)"
-)
 
 
 # Names --------------------------------------------------------------------------------------------
@@ -55,7 +52,10 @@ class Job:
     @classmethod
     def of(cls, name: str) -> "Job":
         "The run with this name. ValueError if none has it."
-        match = re.fullmatch(TEMPLATE, name)
+        match = re.fullmatch(
+            r"(\d+)-([\w-]+?(?:\+(?:tagged|cleaned|filtered))?)"
+            r"(?:-(\w+=[\d.]+))?(?:-e(\d+))?-s(\d+)", name
+        )  # fmt: skip
         if not match or match[2].partition("+")[0] not in TEXTS:
             raise ValueError(f"{name} is no run: as 10000-greedy+tagged-s1")
         pairs, text, change, epochs, seed = match.groups()
