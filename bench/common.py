@@ -16,6 +16,8 @@ from transformer_lit.corpora.files import shipped, write_json  # noqa: E402
 from transformer_lit.corpora.texts import TextPair, read_columns  # noqa: E402
 from transformer_lit.runs.records import git_commit, hardware_name  # noqa: E402
 
+EVERYDAY = shipped("data/checkpoints/tatoeba-fr")  # what chapters 13, 18 and 20 study
+
 
 def options(doc: str, arguments: dict[str, dict] | None = None, **defaults) -> argparse.Namespace:
     """What was typed; from here on the script computes on one thread, as recorded runs do, and

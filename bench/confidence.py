@@ -1,10 +1,10 @@
 """What a translator's probabilities are worth: answers to sentences whose translation is known, in
 order of their log-probability.
 
-    python bench/confidence.py                                 # the shipped translator, a quarter
+    python bench/confidence.py                                 # the default translator, a quarter
                                                                # of an hour on one thread
-    python bench/confidence.py --folder runs/mixture-en-fr     # another one; writes confidence.json
-                                                               # into its folder
+    python bench/confidence.py --folder data/checkpoints/mixture-fr   # another one; writes
+                                                               # confidence.json into its folder
 
 Fitted on 500 sentences each of Tatoeba's, Multi30k's and the news' development sets, tried on the
 answers to their tests that `bench/domains.py` keeps, which runs first. The record,
@@ -42,14 +42,14 @@ def agreement(calibration: confidence.Calibration, log_probs: list, chrf: list) 
 
 
 def main():
-    o = options(__doc__, folder=Path, sentences=500)
+    o = options(__doc__, folder=Path)
     translator, folder, weights, home = english_french(o.folder)
     record = Record(BENCH / f"confidence-{folder.name}.json", weights=weights)
     held_out, log_probs, chrf = mixture_held_out("fr"), [], []
     for name, part in FITTED.items():
-        pairs = take_evenly(list(zip(*data.group_references(held_out[part]))), o.sentences)
+        pairs = take_evenly(list(zip(*data.group_references(held_out[part]))), 500)
         sentences, references = map(list, zip(*pairs))
-        path = home / f"fitted-{o.sentences}-{name}.json"
+        path = home / f"fitted-{name}.json"
         outputs, own = answered(translator, sentences, path)
         log_probs += own
         chrf += confidence.sentence_chrf(outputs, references)

@@ -6,7 +6,7 @@
     python bench/decoding.py --quality 1000     what bf16 and int8 cost and save: bench/bf16.json,
                                                 or int8.json
 
-The first table is the translator that comes with the book (pre-norm, 9.4M weights): ours with the
+The first table is `tatoeba-fr` (pre-norm, 9.4M weights): ours with the
 cache, the same in bf16 (only where the machine has units for it) and with the linear layers in
 int8, as PyTorch's dynamic quantization has them, ours without a cache (the encoder once, the
 decoder on the whole prefix for each token; once with all logits of the prefix, as textbooks have
@@ -34,7 +34,7 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from common import BENCH, Clock, Record, options, try_it
+from common import BENCH, EVERYDAY, Clock, Record, options, try_it
 from export import open_engine
 from twin import Uncached
 
@@ -222,7 +222,7 @@ def race(decoders: dict[str, Decoder], batches: list, rounds: int) -> tuple[list
 
 def quality(n: int, rounds: int) -> Iterator[dict]:
     "Each precision on `n` test sentences: answers, BLEU of the first reference, time."
-    translator = Translator.load()
+    translator = Translator.load(EVERYDAY)
     asked = take_evenly(list(zip(*load_test_set("tatoeba"))), n)
     ids = [translator.source_tokenizer.encode(clean_input(sentence)) for sentence, _ in asked]
     references = [several[:1] for _, several in asked]
@@ -245,7 +245,7 @@ def quality(n: int, rounds: int) -> Iterator[dict]:
 
 def tables(full: bool, rounds: int) -> Iterator[dict]:
     "A row for each case and decoder."
-    translator = Translator.load()
+    translator = Translator.load(EVERYDAY)
     d, layers = (256, 4) if full else (32, 2)
     sizes = dict(d_model=d, d_ff=4 * d, n_heads=4, n_encoder_layers=layers, n_decoder_layers=layers)
     torch.manual_seed(1)

@@ -6,7 +6,7 @@ The checks of the training are left out (quick=True); none of the three has a fa
 
 from pathlib import Path
 
-from common import Record, options
+from common import EVERYDAY, Record, options
 
 from transformer_lit.comparison import count_parameters
 from transformer_lit.doctor import examine
@@ -22,7 +22,7 @@ def main():
     record = Record(o.out, models={})
     for name, model in {
         "small": Transformer(TransformerConfig(40, **SMALL)),
-        "tatoeba-fr": Translator.load().model,
+        "tatoeba-fr": Translator.load(EVERYDAY).model,
         "Transformer (base)": Transformer(TransformerConfig(37_000)),
     }.items():
         hooks = dict(start=model.initial_state, step=model.step, encode=model.encode)

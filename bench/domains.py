@@ -1,39 +1,40 @@
-"""What a translator knows: its scores on texts of eight kinds, what it copies, what it makes up or
+"""What a translator knows: its scores on texts of nine kinds, what it copies, what it makes up or
 leaves out.
 
-    python bench/domains.py                                # the shipped translator; the same
+    python bench/domains.py                                # the default translator; the same
                                                            # command goes on after a stop
-    python bench/domains.py --folder runs/mixture-en-fr    # another one
+    python bench/domains.py --folder data/checkpoints/mixture-fr    # another one
 
-The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, and a thousand sentences each of law,
-web pages and two manuals that `mixture-en-fr` holds out; where a sentence has several references,
-with all and with the first alone. Beam 4. The record is written after each of them. Copying: 200
-sentences each with an invented name, a number, a date, a price; right is an answer that has it,
-written the English or the French way. Made up or left out: answers of less than half or more than
-twice as many words as the source, answers that say three words three times, and the share of the
-source's pieces that the cross-attention (mean over heads and layers) hardly touches. The twelve
-sentences of the recipes and the forty of data/try_it.tsv are kept with their answers. Needs
-$TRANSFORMER_LIT_DATA with `general/en-fr`. The record: book/results/bench/domains-NAME.json."""
+The tests: Tatoeba's, Multi30k 2016, newstest2013 and 2014, the news and articles of Parallel UD,
+and a thousand sentences each of law, web pages and two manuals that `mixture-en-fr` holds out; with
+all references and with the first alone. Beam 4. The record is written after each test; rows of the
+same weights stay. Those of open-fr go into its card. Copying: 200 sentences each with an invented
+name, a number, a date, a price; right is an answer that has it, written the English or the French
+way. Words: 200 nouns of the pocket corpus alone; right is the noun, with or without its article.
+Made up or left out: answers of less than half or more than twice as many words as the source, and
+answers that say three words three times. The twelve sentences of the recipes and the forty of
+data/try_it.tsv are kept with their answers. Needs $TRANSFORMER_LIT_DATA with `general/en-fr` and
+`test_sets`. The record: book/results/bench/domains-NAME.json."""
 
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import mean
 
-import torch
-from common import BENCH, ROOT, Record, options, scores, try_it
+from common import BENCH, ROOT, Record, options, scores, try_it, where
+from publish import with_sections
 
 from transformer_lit import data
-from transformer_lit.attention_analysis import record_attention
-from transformer_lit.corpora.files import sha256_file, shipped, write_json
+from transformer_lit.corpora.files import read_json, sha256_file, shipped, write_json
+from transformer_lit.corpora.texts import read_columns, take_evenly
 from transformer_lit.evaluation import ngram_counts
-from transformer_lit.masks import PAD
+from transformer_lit.grammar.french import nouns
 from transformer_lit.recipes import training_sets
 from transformer_lit.recipes.recipes import SAMPLES
 from transformer_lit.serving.confidence import translate_with_scores
-from transformer_lit.batching import collate
 from transformer_lit.translation import Translator
 
 Test = tuple[list[str], list[list[str]]]  # sentences, the references of each
@@ -43,12 +44,13 @@ Probe = tuple[str, Callable[[str], bool]]  # a text, and a question to an answer
 def tests() -> dict[str, Test]:
     "Every test by its name."
     held_out = training_sets.mixture_held_out("fr")
-    news = held_out["valid"]
+    news, articles = held_out["valid"], training_sets.own_folder("test_sets") / "ud_pud.en-fr.tsv"
     return {
         "tatoeba": data.load_test_set("tatoeba"),
         "multi30k": data.load_test_set("multi30k"),
         "newstest2013": ([english for english, _ in news], [[french] for _, french in news]),
         "newstest2014": data.load_test_set("newstest2014"),
+        "pud": data.group_references(read_columns(articles)),
         **{kind: data.group_references(held_out[f"test-{kind}"]) for kind in training_sets.GENERAL},
     }
 
@@ -120,10 +122,20 @@ def one_probe(kind: str, rng: Random) -> Probe:
     return value, lambda text: bool(wanted.search(text.casefold()))
 
 
-def probes(kind: str, n: int = 200, seed: int = 1) -> list[Probe]:
-    "Sentences, each with its question; no value comes twice."
-    rng, found, frames = Random(f"{kind} {seed}"), {}, FRAMES[kind]
-    while len(found) < n:
+def is_noun(french: str, text: str) -> bool:
+    "Is the text this noun, alone or with an article?"
+    noun = re.escape(french)
+    return bool(re.fullmatch(rf"((une?|les?|la|des) |l')?{noun}\W*", text.casefold()))
+
+
+def probes(kind: str) -> list[Probe]:
+    "Sentences, each with its question; no value comes twice. Of `words`, nouns alone."
+    if kind == "words":
+        words = {noun.english: noun.french.lstrip("*") for noun in nouns()}
+        chosen = take_evenly([*words.items()], 200)
+        return [(english, partial(is_noun, french)) for english, french in chosen]
+    rng, found, frames = Random(f"{kind} 1"), {}, FRAMES[kind]
+    while len(found) < 200:
         value, is_right = one_probe(kind, rng)
         found.setdefault(value, (frames[len(found) % len(frames)].format(value), is_right))
     return list(found.values())
@@ -137,31 +149,7 @@ def repeats(text: str) -> bool:
     return max(ngram_counts(text.casefold().split(), 3).values(), default=0) > 2
 
 
-@torch.no_grad()
-def untouched(
-    translator: Translator, sentences: list[str], outputs: list[str], least: float = 0.1
-) -> float:
-    """The share of the sources' pieces whose attention, added up over the answer's pieces, is less
-    than `least`."""
-    few = total = 0
-    pairs = translator.encode_pairs(zip(sentences, outputs))
-    pairs = [pair for pair in pairs if max(map(len, pair)) <= 200]
-    for k in range(0, len(pairs), 32):
-        source, target = collate(pairs[k : k + 32])
-        with record_attention(translator.model.eval()) as weights:
-            translator.model(source, target[:, :-1])
-        maps = torch.stack(weights["cross"]).mean((0, 2))  # (B, T, S)
-        touched = maps.masked_fill((target[:, 1:] == PAD)[..., None], 0.0).sum(1)
-        pieces = source != PAD
-        pieces[torch.arange(len(source)), pieces.sum(1) - 1] = False  # EOS
-        few += int((touched[pieces] < least).sum())
-        total += int(pieces.sum())
-    return few / max(total, 1)
-
-
-def report(
-    translator: Translator, test: Test, outputs: list[str], log_probs: list[float]
-) -> dict:
+def report(test: Test, outputs: list[str]) -> dict:
     "All that is recorded of one test."
     sentences, references = test
     ratios = [len(o.split()) / max(len(s.split()), 1) for o, s in zip(outputs, sentences)]
@@ -172,8 +160,6 @@ def report(
         "short": mean(ratio < 0.5 for ratio in ratios),
         "long": mean(ratio > 2 for ratio in ratios),
         "repeats": mean(map(repeats, outputs)),
-        "untouched": untouched(translator, sentences, outputs),
-        "log_probability": mean(log_probs),
     }
 
 
@@ -195,44 +181,62 @@ def answered(
 
 
 def english_french(folder: Path | None) -> tuple[Translator, Path, str, Path]:
-    """The translator in a folder (or the shipped one), the folder, the hash of its weights, and
+    """The translator in a folder (or the default one), the folder, the hash of its weights, and
     where answers of these weights are kept."""
-    folder = folder or shipped("data/checkpoints/tatoeba-fr")
+    folder = folder or shipped("data/checkpoints/open-fr")
     translator = Translator.load(folder)
-    if translator.languages != ("en", "fr"):
-        raise ValueError(f"{folder} isn't English-French, and the tests here are")
     weights = sha256_file(folder / "model.safetensors")
     return translator, folder, weights, ROOT / ".run/domains" / weights[:12]
 
 
-def copied(translator: Translator, home: Path) -> dict[str, float]:
-    "The share of right answers for each kind of thing that is copied."
-    shares = {}
-    for kind in FRAMES:
-        sentences, questions = zip(*probes(kind))
-        outputs, _ = answered(translator, list(sentences), home / f"{kind}.json")
-        shares[kind] = mean(is_right(text) for is_right, text in zip(questions, outputs))
-    return shares
+def count_copied(translator: Translator, home: Path, shares: dict[str, float]) -> None:
+    "Adds the share of right answers for each kind of thing that is copied, and of single words."
+    for kind in (*FRAMES, "words"):
+        if kind not in shares:
+            sentences, questions = zip(*probes(kind))
+            outputs, _ = answered(translator, list(sentences), home / f"{kind}.json")
+            shares[kind] = mean(is_right(text) for is_right, text in zip(questions, outputs))
+
+
+def score_table(rows: dict[str, dict]) -> str:
+    "For the card."
+    lines = [
+        "By `bench/domains.py`: first reference, beam size 4, 95% intervals. Length: output to"
+        " reference.\n\n| text | BLEU | chrF2 | length ratio |\n|---|---|---|---|"
+    ]
+    for name, row in rows.items():
+        first = row.get("first", row)
+        bleu, chrf = (
+            "{value:.1f} ({low:.1f} to {high:.1f})".format(**first[metric])
+            for metric in ("bleu", "chrf")
+        )
+        lines.append(f"| {name} | {bleu} | {chrf} | {first['bleu']['length_ratio']:.2f} |")
+    return "\n".join(lines)
 
 
 def main():
     o = options(__doc__, folder=Path)
     translator, folder, weights, home = english_french(o.folder)
-    copies = copied(translator, home)
-    print(copies)
-    record = Record(BENCH / f"domains-{folder.name}.json", weights=weights, copied=copies, tests={})
-    record["spoken"] = {
-        name: list(zip(sentences, *answered(translator, sentences, home / f"{name}.json")))
-        for name, sentences in (
-            ("recipe", SAMPLES),
-            ("own", [row[0] for row in try_it()]),
-        )
-    }
+    record = Record(BENCH / f"domains-{folder.name}.json", weights=weights, copied={}, tests={})
+    place = where()  # before a record has changed the checkout
+    if record.path.exists() and (known := read_json(record.path))["weights"] == weights:
+        record |= known | {"command": record["command"]}
+    count_copied(translator, home, record["copied"])
+    spoken = record.setdefault("spoken", {})
+    for name, sentences in ("recipe", SAMPLES), ("own", [row[0] for row in try_it()]):
+        if name not in spoken:
+            outputs = answered(translator, sentences, home / f"{name}.json")
+            spoken[name] = list(zip(sentences, *outputs))
     for name, test in tests().items():
-        outputs = answered(translator, test[0], home / f"{name}.json")
-        row = record["tests"][name] = report(translator, test, *outputs)
-        print(f"{name}: BLEU {row['bleu']['value']:.1f}, chrF {row['chrf']['value']:.1f}")
+        if name not in record["tests"]:
+            outputs, _ = answered(translator, test[0], home / f"{name}.json")
+            record["tests"][name] = report(test, outputs) | place
         record.write()
+        print(name)
+    if folder.name == "open-fr":
+        page = folder / "README.md"
+        text = with_sections(page.read_text("utf-8"), {"Scores": score_table(record["tests"])})
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

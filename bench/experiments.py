@@ -1,10 +1,10 @@
-"""Chapter 18's experiments, one change each to the recipe that ships.
+"""Chapter 18's experiments, one change each to the recipe of `tatoeba-fr`.
 
     python bench/experiments.py [NAME ...]
 
 Each trains for about as many steps as one epoch of the whole corpus has (5,000 pairs: half of
 them), and becomes exp-NAME among the trainings of book/results/runs; a stopped run goes on from
-runs/exp-NAME. All cut words as the shipped translator does, so that losses compare. Tied embeddings
+runs/exp-NAME. All cut words as `tatoeba-fr` does, so that losses compare. Tied embeddings
 and smoothing are tried at the small size. The recorded runs took half an hour at the large size and
 eight to fourteen minutes at the small, less with 5,000 pairs. Needs the corpus
 ($TRANSFORMER_LIT_DATA)."""

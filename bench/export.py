@@ -1,10 +1,8 @@
 """What an export to CTranslate2 keeps and loses: book/results/bench/export.json.
 
-    python bench/export.py                    needs ctranslate2 and Tatoeba (TRANSFORMER_LIT_DATA or
-                                              the cache)
-    python bench/export.py --small --out FILE seconds: the pocket translator alone
+    python bench/export.py    # needs ctranslate2, and Tatoeba in TRANSFORMER_LIT_DATA or the cache
 
-For the two translators that come with the book and each way to write the weights: the folder's
+For two translators that come with the book and each way to write the weights: the folder's
 size, the largest difference of a log-probability from ours over all tokens of the references, how
 many of the sentences come out the same greedily and with a beam of four (the forty of
 data/try_it.tsv for tatoeba-fr, 200 unseen ones for pocket), and BLEU on unseen sentences. One
@@ -102,13 +100,12 @@ def quality(translator, name, english, references, engines) -> dict:
 
 
 def main():
-    o = options(__doc__, small=False, out=BENCH / "export.json")
+    o = options(__doc__, out=BENCH / "export.json")
     ctranslate2.set_log_level(40)  # errors only: that a CPU takes bfloat16 as float32 is known
     record = Record(o.out, ctranslate2=ctranslate2.__version__)
     rows, scored = [], []
-    for name in ("pocket",) if o.small else ("tatoeba-fr", "pocket"):
+    for name in ("tatoeba-fr", "pocket"):
         translator = Translator.load(shipped(f"data/checkpoints/{name}"))
-        n = 40 if o.small else 1000
         pairs = load_corpus("pocket")["test"][:200] if name == "pocket" else try_it()
         with tempfile.TemporaryDirectory() as home:
             folders = {
@@ -116,8 +113,8 @@ def main():
             }
             engines = {q: open_engine(folder) for q, folder in folders.items()}
             rows += compare(translator, name, pairs, folders, engines)
-            english, references = load_test_set(name.removesuffix("-fr"), "fr")
-            scored.append(quality(translator, name, english[:n], references[:n], engines))
+            english, references = load_test_set("pocket" if name == "pocket" else "tatoeba")
+            scored.append(quality(translator, name, english[:1000], references[:1000], engines))
         print(*rows[-len(engines) :], scored[-1], sep="\n")
     record.write(rows=rows, quality=scored)
 

@@ -38,7 +38,7 @@ def probes() -> dict[str, list[tuple[str, str, str]]]:
 def main():
     record = Record(options(__doc__, out=BENCH / "glossary.json").out)
     kept = defaultdict(lambda: defaultdict(dict))
-    for model in "tatoeba-fr", "mixture-fr":
+    for model in "open-fr", "tatoeba-fr", "mixture-fr":
         translate = load_translator(model).translate
         for kind, rows in probes().items():
             lines, terms, targets = zip(*rows)

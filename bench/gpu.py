@@ -8,7 +8,7 @@
 correct    the gradient of the book's model beside float64 on the processor, in fp32 and bf16, with
            attention as chapter 2 has it and by PyTorch's kernel
 step       bench/step.py: ours beside nn.Transformer, both compiled
-decoding   the translator that comes with the book, greedy and a beam of four: sentences a second,
+decoding   `tatoeba-fr`, greedy and a beam of four: sentences a second,
            and how many answers are those of the processor
 training   `open-en-fr` until the time is up, resumable, in runs/gpu: --store is its token store,
            made here from $TRANSFORMER_LIT_DATA or brought along
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from common import BENCH, Record, options, try_it
+from common import BENCH, EVERYDAY, Record, options, try_it
 from step import DEVICE, GPU, race, random_batch, seconds, set_kernel
 from torch import Tensor
 
@@ -58,7 +58,7 @@ def gradient_errors() -> dict[str, float]:
 
 def decoding() -> Iterator[dict]:
     "Greedy and a beam of four."
-    translator = Translator.load()
+    translator = Translator.load(EVERYDAY)
     model = translator.model
     ids = [translator.source_tokenizer.encode(clean_input(row[0])) for row in try_it()]
     for beam in (1, 4):

@@ -4,6 +4,7 @@
     python bench/publish.py pocket --run runs/pocket
     python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first \\
         mixture-fr-second mixture-fr-third
+    python bench/publish.py open-fr --run runs/open-en-fr
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them
 as packed on the test part, and keeps record, log (every tenth step) and outputs among the trainings
@@ -28,7 +29,7 @@ from transformer_lit.recipes import recipes
 from transformer_lit.serving.confidence import NAME
 from transformer_lit.translation import Translator
 
-MIXTURES = ("mixture-fr",)
+MIXTURES = ("mixture-fr", "open-fr")
 
 
 def save_seen(pairs, box):
@@ -77,6 +78,11 @@ def card(text, record, before=()):
     parts = {"Training": "\n\nThen:\n\n".join(map(effort_lines, [*before, record]))}
     if record["scores"]:
         parts["Scores"] = score_lines(record)
+    return with_sections(text, parts)
+
+
+def with_sections(text, parts):
+    "A card with these lines below these titles."
     for title, lines in parts.items():
         text = re.sub(rf"(?s)(## {title}\n\n).*?(?=\n\n## )", lambda m: m[1] + lines, text)
     return text
@@ -96,12 +102,11 @@ def publish(name, run, parts, training, translator, command):
     if name == "tatoeba-fr":
         view = looks.try_it(packed, try_it(), lambda english: was_seen(english, box))
         write_json(ROOT / "book/results/bench/try_it.json", view, indent=None)
-    return record
 
 
 def publish_mixture(name, run, root=ROOT, before=()):
-    """A finished run of `train --recipe mixture-...`, which went on from those `before`: packed,
-    with its card and its record; into `root`."""
+    """A finished run of `train --recipe mixture-...` or `open-...`, which went on from those
+    `before`: packed, with its card and its record; into `root`."""
     record = json.loads((run / "run.json").read_text("utf-8"))
     box, runs = root / "data/checkpoints" / name, root / "book/results/runs"
     known = rows_of("trainings", runs)
@@ -111,7 +116,6 @@ def publish_mixture(name, run, root=ROOT, before=()):
     (box / NAME).unlink(missing_ok=True)  # other weights: bench/confidence.py writes it anew
     (box / "README.md").write_text(page, encoding="utf-8")
     add_training(name, run, runs)
-    return record
 
 
 def main():
@@ -124,16 +128,14 @@ def main():
         },
     )
     if o.name in MIXTURES:
-        record = publish_mixture(o.name, o.run, before=o.before)
+        publish_mixture(o.name, o.run, before=o.before)
     else:
         recipe = recipes.RECIPES[o.name]
         parts = load_corpus(recipe.corpus, recipe.language, recipe.words, recipe.pairs)
         # a finished run is only read
         translator, training = recipes.train_translator(o.run, recipe, parts)
         command = f"transformer-lit train --recipe {o.name} --output-dir {o.run}"
-        record = publish(o.name, o.run, parts, training, translator, command)
-    for score in record["scores"]:
-        print(score["set"], score.get("references", ""), score["metric"], round(score["value"], 3))
+        publish(o.name, o.run, parts, training, translator, command)
 
 
 if __name__ == "__main__":

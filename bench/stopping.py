@@ -1,4 +1,4 @@
-"""When a sentence may leave the beam: the translator that comes with the book under both rules
+"""When a sentence may leave the beam: `tatoeba-fr` under both rules
 (chapter 13).
 
     python bench/stopping.py            # about three minutes on one core
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from unittest.mock import patch
 
-from common import BENCH, Clock, Record, options
+from common import BENCH, EVERYDAY, Clock, Record, options
 
 from transformer_lit import translation
 from transformer_lit.corpora.texts import take_evenly
@@ -74,7 +74,7 @@ def main():
     o = options(__doc__, {"sentences": sentences}, out=BENCH / "stopping.json")
     pairs = take_evenly(list(zip(*load_test_set("tatoeba"))), o.sentences)
     record = Record(o.out, sentences=len(pairs), beam=4)
-    translator = Translator.load()
+    translator = Translator.load(EVERYDAY)
     references = [several[:1] for _, several in pairs]
     rows = compare(translator, [sentence for sentence, _ in pairs], references)
     record.write(rows=list(rows))

@@ -42,6 +42,14 @@ def test_a_date(template, is_right):
     assert right(f"Né le {template.format(day, domains.MONTHS[month], year)}.") == is_right
 
 
+def test_a_noun_alone_or_with_its_article():
+    for text in "chien", "Chien.", "un chien", "Le chien !":
+        assert domains.is_noun("chien", text)
+    assert domains.is_noun("œil", "L'œil.") and not domains.is_noun("chien", "Le chien dort.")
+    questions = dict(domains.probes("words"))
+    assert len(questions) == 200 and questions["dog"]("un chien")
+
+
 def test_three_words_three_times():
     assert domains.repeats("le chat dort, le chat dort, le chat dort, oui")
     assert not domains.repeats("le chat dort, le chat dort, oui") and not domains.repeats("")
@@ -64,10 +72,10 @@ def test_answers_go_on_and_belong_to_their_sentences(tmp_path):
 
 def test_what_is_reported_of_a_test():
     references = [["Autre chose encore ici.", text] for text in FRENCH]
-    row = domains.report(translators.joint(), (ENGLISH, references), FRENCH, [0.0] * 3)
+    row = domains.report((ENGLISH, references), FRENCH)
     assert row["bleu"]["value"] == pytest.approx(100)
     assert row["first"]["bleu"]["value"] < 5  # the first reference alone is scored, too
     outputs = ["Je", "Je vois " * 8, "Je"]
-    row = domains.report(translators.joint(), (ENGLISH, references), outputs, [0.0] * 3)
+    row = domains.report((ENGLISH, references), outputs)
     shares = [row[name] for name in ("short", "long", "repeats")]
     assert shares == pytest.approx([2 / 3, 1 / 3, 1 / 3])

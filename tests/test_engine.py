@@ -188,7 +188,7 @@ def test_tokens_are_the_packages(page, name):
         assert theirs == mine, text
 
 
-@pytest.mark.parametrize("name, every", [("tatoeba-fr", 29), ("pocket", 5)])
+@pytest.mark.parametrize("name, every", [("open-fr", 29), ("pocket", 5)])
 def test_every_character_is_cut_as_the_package_cuts_it(page, name, every):
     """So many of those that Python's Unicode knows, between letters, after a space and before an
     apostrophe; private ones and half ones apart."""
@@ -270,7 +270,7 @@ def test_other_beams_penalties_and_limits_are_the_packages(page, beam, alpha, li
 
 @pytest.mark.parametrize(
     "name, texts",
-    [("pocket", [ODD[18], " ", "She didn't eat.\n\nHe was too old!  "]), ("tatoeba-fr", ODD)],
+    [("pocket", [ODD[18], " ", "She didn't eat.\n\nHe was too old!  "]), ("open-fr", ODD)],
 )
 def test_texts_are_translated_as_the_package_translates_them(page, name, texts):
     assert translations(page, name, texts) == ours(name).translate(texts, precision="fp32")
@@ -290,7 +290,7 @@ def test_greedy_and_beam_answers_are_the_packages(page, name, plain):
 @pytest.mark.parametrize("plain", [False, True], ids=["wasm", "plain"])
 def test_a_page_from_a_server_answers_as_one_from_a_folder(served_page, plain):
     assert same_answers(served_page, "pocket", SENTENCES[:4], plain) == [4, 4]
-    check_numbers(served_page, "tatoeba-fr", plain)
+    check_numbers(served_page, "open-fr", plain)
 
 
 # Loading, stopping, refusing ----------------------------------------------------------------------
@@ -351,7 +351,7 @@ def test_what_cannot_be_is_refused_in_one_sentence(page, call, words):
 def test_a_long_text_can_be_stopped_and_never_holds_up_the_page(page):
     "With the model in a worker the page's clock ticks on while it computes, for each part."
     name, ticks = page.evaluate("""async () => {
-      const engine = await tlEngine.open("tatoeba-fr");
+      const engine = await tlEngine.open("open-fr");
       let ticks = 0, between = 0, stopped = false;
       const long = "They were too tired to go home, and it was late. ".repeat(300);
       const tick = () => { ticks += 1; if (!stopped) setTimeout(tick); };

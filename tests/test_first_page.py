@@ -1,5 +1,5 @@
 """The first page: the running sentence is translated by the pocket translator, and its switch shows
-what the weights are; any other sentence by one of the shipped two. What is recorded in the page and
+what the weights are; any other sentence by the default one. What is recorded in the page and
 what the engine answers in it are what the package answers."""
 
 import re
@@ -29,8 +29,8 @@ def translators():
 
 
 @pytest.fixture(scope="module")
-def everyday(translators):
-    return translators["tatoeba-fr"]
+def default(translators):
+    return translators[first_page.MODEL]
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,7 @@ def site(tmp_path_factory, translators):
     views = first_page.running_sentence(
         (TEMPLATES / "first.html").read_text("utf-8"), translators["pocket"], "3 MB"
     ) + first_page.any_sentence(
-        (TEMPLATES / "ask.html").read_text("utf-8"),
-        {name: (translators[name], "13 MB") for name in first_page.SHIPPED},
+        (TEMPLATES / "ask.html").read_text("utf-8"), translators[first_page.MODEL], "14 MB"
     )
     scripts = "".join(f'<script src="../_static/{n}.js"></script>' for n in ("live", "first"))
     packing.write(folder / "engine")
@@ -98,10 +97,10 @@ def load(page):
     page.wait("ready", "done")
 
 
-def check_trust(page, one, name, text, beam):
+def check_trust(page, one, text, beam):
     "The score to expect is the calibration's, and an answer that is not to be trusted is gray."
     [answer] = translate_with_scores(one, [text], beam)
-    expected = load_calibration(checkpoint(name))(answer.log_prob)
+    expected = load_calibration(checkpoint(first_page.MODEL))(answer.log_prob)
     score = int(re.search(r"(\d+) of 100", page.out("say").text_content())[1])
     assert abs(score - expected) <= 1, (text, beam)
     is_gray = page.locator(ASK).get_attribute("data-doubt") is not None
@@ -136,7 +135,7 @@ def test_the_switch_runs_live_and_answers_as_the_package_does(front, translators
     assert answer in page.out("said").text_content()
 
 
-def test_the_field_answers_as_the_package_does(front, everyday):
+def test_the_field_answers_as_the_package_does(front, default):
     page, records = front(ASK), {}
     for button in page.at(".tl-ask-list button").all():
         button.click()
@@ -150,8 +149,8 @@ def test_the_field_answers_as_the_package_does(front, everyday):
     ):
         for beam in 1, 4:
             page.check(f'input[name="tl-way"][value="{beam}"]')
-            assert everyday.translate([text], beam)[0] in ask(page, text)
-            is_gray = check_trust(page, everyday, "tatoeba-fr", text, beam)
+            assert default.translate([text], beam)[0] in ask(page, text)
+            is_gray = check_trust(page, default, text, beam)
         assert is_gray == is_beyond
     for text, recorded in records.items():
         page.get_by_role("button", name=text).click()
@@ -159,28 +158,7 @@ def test_the_field_answers_as_the_package_does(front, everyday):
         assert (words(page), page.at("path").count()) == recorded
 
 
-def test_the_two_translators_are_chosen_by_what_they_have_read(front, translators):
-    """Recorded answers of either before anything is fetched; then each answers live as the package
-    does, and is fetched once."""
-    page = front(ASK)
-    for name, title in first_page.SHIPPED.items():
-        page.get_by_label(title, exact=True).check()
-        page.get_by_role("button", name="I live in Lyon.").click()
-        page.wait()
-        [answer] = translators[name].translate(["I live in Lyon."])
-        assert joined(page) == answer.replace(" ", "")
-    text = "Two dogs run along the beach."
-    for name, is_first in (("mixture-fr", True), ("tatoeba-fr", True), ("mixture-fr", False)):
-        page.get_by_label(first_page.SHIPPED[name], exact=True).check()
-        assert page.at("[data-do=load]").is_visible() == is_first
-        if is_first:
-            load(page)
-        [answer] = translators[name].translate([text], 1)
-        assert answer in ask(page, text)
-        check_trust(page, translators[name], name, text, 1)
-
-
-def test_odd_texts_get_an_answer_or_are_refused(front, everyday):
+def test_odd_texts_get_an_answer_or_are_refused(front, default):
     page = front(ASK)
     load(page)
     page.at("textarea").focus()
@@ -195,10 +173,10 @@ def test_odd_texts_get_an_answer_or_are_refused(front, everyday):
         ("x" * 300, None),
         ("<b>I</b> love you & {{data}}", None),
     ):
-        assert everyday.translate([plain or text], 1)[0] in ask(page, text)
+        assert default.translate([plain or text], 1)[0] in ask(page, text)
     long = "She has to go home, because they were too late. " * 3
     ask(page, long)
-    assert page.out("all").inner_text() == everyday.translate([long], 1)[0]
+    assert page.out("all").inner_text() == default.translate([long], 1)[0]
     for number in "12":
         assert number in page.out("page").inner_text(), "its parts can be looked at one by one"
         page.do("on")

@@ -288,8 +288,8 @@ def test_what_cannot_be_shown_is_refused(opened, text):
 
 def test_the_other_translator_has_other_heads(opened):
     page, text = opened("#noHeads"), "My old umbrella is broken."
-    large = Translator.load(shipped("data/checkpoints/tatoeba-fr"))
-    translate(page, text, "tatoeba-fr")
+    large = Translator.load(shipped("data/checkpoints/open-fr"))
+    translate(page, text, "open-fr")
     assert page.locator(".tl-in-dots button").count() == 48 and not off(page)
     assert not page.locator("[data-try]:visible").count(), "examples are of the pocket translator"
     assert ids(page)[:-1] == greedy_decode(large.model, torch.tensor([encoded(large, text)]))[0]

@@ -167,7 +167,7 @@ def test_words_must_be_the_models(folder):
         Translator.load(folder)
 
 
-@pytest.mark.parametrize("name", ["tatoeba-fr", "pocket", "mixture-fr"])
+@pytest.mark.parametrize("name", ["open-fr", "tatoeba-fr", "pocket", "mixture-fr"])
 def test_the_shipped_weights_have_their_sums(name, tmp_path):
     shutil.copytree(files.shipped(f"data/checkpoints/{name}"), tmp_path / "a")
     assert Translator.load(tmp_path / "a").languages == ("en", "fr")

@@ -40,7 +40,7 @@ def made(is_joint, **changes):
     return translator
 
 
-@pytest.fixture(scope="module", params=["tatoeba-fr", "pocket"])
+@pytest.fixture(scope="module", params=["open-fr", "pocket"])
 def shipped_one(request, tmp_path_factory):
     "A translator that comes with the book, its sentences, our answers, and its export."
     translator = Translator.load(shipped(f"data/checkpoints/{request.param}"))

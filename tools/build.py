@@ -23,7 +23,7 @@ from chapters import ROOT, chapters
 
 from litbook import claims, figures
 from litbook.live import inside
-from litbook.live.first_page import SHIPPED, any_sentence, running_sentence
+from litbook.live.first_page import MODEL, any_sentence, running_sentence
 from transformer_lit.corpora.files import shipped
 from transformer_lit.serving.files import APART, pack_translator
 from transformer_lit.translation import Translator
@@ -212,9 +212,9 @@ def megabytes(model: str) -> str:
 
 
 def ask() -> str:
-    "Some sentences, translated by each of the shipped translators."
-    others = {name: (shipped_translator(name), megabytes(name)) for name in SHIPPED}
-    return any_sentence(read(TEMPLATES / "ask.html"), others).strip()
+    "Some sentences, translated by the default translator."
+    page = read(TEMPLATES / "ask.html")
+    return any_sentence(page, shipped_translator(MODEL), megabytes(MODEL)).strip()
 
 
 def shipped_translator(name: str) -> Translator:

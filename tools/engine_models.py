@@ -1,5 +1,5 @@
-"""The shipped translators for the engine in the page, as scripts: engine.js and model-NAME-0.js,
-model-NAME-1.js and so on.
+"""The pocket model and the default one for the engine in the page, as scripts: engine.js and
+model-NAME-0.js, model-NAME-1.js and so on.
 
 A page that was opened from a folder may read no files, but it may run scripts; so the weights come
 as base64 in calls of tlEngine.part, in pieces of a megabyte, one after the other, which shows how
@@ -23,7 +23,7 @@ from transformer_lit.tokenization import BYTE_ALPHABET, SPECIAL_TOKENS, SubwordT
 from transformer_lit.translation import Translator
 
 ENGINE = Path(__file__).resolve().parent.parent / "book" / "web" / "engine.js"
-NAMES = "pocket", "tatoeba-fr", "mixture-fr"
+NAMES = "pocket", "open-fr"
 PART = 786_432  # bytes in one script: 1 MiB of base64
 
 
@@ -90,7 +90,7 @@ def shipped_model(name: str) -> bytes:
 
 
 def write(folder: Path) -> None:
-    "engine.js, and the shipped models beside it."
+    "engine.js, and the two models beside it."
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(ENGINE, folder)
     for name in NAMES:

@@ -173,7 +173,7 @@ def load_translator(model: Path, device: str):
 
 def run_translate(
     sentences=(), file=None, interactive=False, show_confidence=False, glossary=None,
-    model=Path("tatoeba-fr"), beam_size=4, device="auto",
+    model=Path("open-fr"), beam_size=4, device="auto",
 ) -> int:  # fmt: skip
     "One line per sentence, or a conversation."
     from transformer_lit.serving.glossary import load_glossary, with_glossary
@@ -209,7 +209,7 @@ def run_evaluate(test_set=None, output=None, model=None, beam_size=4, device="au
     from transformer_lit.corpora.files import write_json
     from transformer_lit.custom_pair import report as own_report
 
-    usual = "pocket" if test_set == "pocket" else "tatoeba-fr"
+    usual = "pocket" if test_set == "pocket" else "open-fr"
     translator, folder = load_translator(model or Path(usual), device)
     translate = partial(
         translator.translate,
@@ -244,7 +244,7 @@ def run_evaluate(test_set=None, output=None, model=None, beam_size=4, device="au
     return 0
 
 
-def run_export(output: Path, model=Path("tatoeba-fr"), quantization="float32") -> int:
+def run_export(output: Path, model=Path("open-fr"), quantization="float32") -> int:
     "A folder for CTranslate2; the model card goes with it, because the data's license does."
     from transformer_lit.serving import ctranslate
 

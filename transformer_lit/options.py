@@ -178,7 +178,7 @@ def build_parser(commands: Mapping[str, Callable[..., int]]) -> argparse.Argumen
         parser.add_argument(
             "--model",
             type=path,
-            help="a trained model's folder, or one of the book's (default: tatoeba-fr)",
+            help="a trained model's folder, or one of the book's (default: open-fr)",
         )
     for parser in translate, evaluate:
         parser.add_argument("--beam-size", **count(64), help="(default: 4)")

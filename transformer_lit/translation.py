@@ -193,11 +193,11 @@ def save(self, folder: str | Path, precision: str = "int8") -> None:
 @patch_to(Translator)
 @classmethod
 def load(cls, folder: str | Path | None = None) -> Translator:
-    """From a folder of `save` or a training run; None: the shipped one.
+    """From a folder of `save` or a training run; None: the default one.
 
     FileNotFoundError says what to type if there is none, ValueError
     that the weights are damaged or another model's."""
-    folder = Path(folder or shipped("data/checkpoints/tatoeba-fr"))
+    folder = Path(folder or shipped("data/checkpoints/open-fr"))
     config_path = folder / "translator.json"
     weights_path = folder / "model.safetensors"
     if not weights_path.exists():

@@ -22,7 +22,7 @@ the clean pairs' number is ADDED. Own score: the worst tenth by the mean log-pro
 model that trained on it. Domain: 10,000 captions mixed in; or 500 more updates on them alone, at a
 quarter of the rate; or captions alone.
 
-150,000 pairs is the book's own translator as it comes along, in 8 bits, which has this row's recipe
+150,000 pairs is `tatoeba-fr` as it comes along, in 8 bits, which has this row's recipe
 and one seed; 1M pairs see 4M target tokens, an eighth of an epoch, and are mostly law and manuals.
 
 Each run becomes a line of book/results/runs/own.jsonl and names its commit, so the checkout must be

@@ -143,7 +143,7 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
 
 
 def shipped_translator(job: Job) -> tuple[Translator, dict]:
-    """The translator that comes with the book: this row's recipe, all pairs of the corpus, weights
+    """`tatoeba-fr`: this row's recipe, all pairs of the corpus, weights
     in 8 bits; and what its training's record tells."""
     record, _ = load_record(SHIPPED)
     translator = Translator.load(shipped(f"data/checkpoints/{SHIPPED}"))

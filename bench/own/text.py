@@ -215,5 +215,5 @@ TEXTS: dict[str, Callable[[Job, Path], Pairs]] = {
     "mixed": lambda job, _: job.real + corpora().captions,
     **dict.fromkeys(["tuned", "captions"], lambda job, _: corpora().captions),
     "general": general,
-    "shipped": lambda job, _: corpora().train,  # the book's own translator, which is only tested
+    "shipped": lambda job, _: corpora().train,  # `tatoeba-fr`, which is only tested
 }

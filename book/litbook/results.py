@@ -393,6 +393,6 @@ def fingerprints(folder: Path) -> frozenset[bytes]:
 
 
 def was_seen(english: str, folder: str | Path | None = None) -> bool:
-    "Did the translator in `folder` train on this English sentence? None: the one that ships."
+    "Did the translator in `folder` train on this English sentence? None: tatoeba-fr."
     folder = folder or shipped("data/checkpoints/tatoeba-fr")
     return fingerprint(english) in fingerprints(Path(folder))

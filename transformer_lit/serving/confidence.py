@@ -137,7 +137,7 @@ def load_calibration(folder: Path) -> Calibration:
     path = folder / NAME
     if not path.exists():
         raise FileNotFoundError(
-            f"{folder} doesn't say what its probabilities are worth: tatoeba-fr and mixture-fr do,"
+            f"{folder} doesn't say what its probabilities are worth: open-fr and tatoeba-fr do,"
             " and translators of your own pair, once they are trained, if they had sentences enough"
         )
     return Calibration(**read_json(path))

@@ -1,5 +1,5 @@
 """The first page: the running sentence as translated by the pocket model, and four sentences as
-translated by each of the two shipped models.
+translated by the default model.
 
 What is recorded here when the page is built, `book/web/static/first.js` does again in the page, on
 any sentence, once its reader has asked for it."""
@@ -8,6 +8,7 @@ import html
 from typing import Any
 
 from litbook.live.pages import attribute, filled
+from litbook.results import load_bench
 from litbook.word_maps import cross_weights, maps_of
 from transformer_lit.attention_analysis import token_strings, compute_attention
 from transformer_lit.corpora.files import shipped
@@ -25,12 +26,16 @@ RECORDED = (
     "The animal didn't cross the street because it was too tired.",
     "I live in Lyon.",
 )
-SHIPPED = {
-    "tatoeba-fr": "everyday sentences",
-    "mixture-fr": "captions, news, law and manuals too",
-}  # what each of the two has read
+MODEL = "open-fr"
+TEXTS = {
+    "tatoeba": "everyday sentences",
+    "web": "web pages",
+    "law": "law",
+    "multi30k": "captions",
+    "newstest2014": "news",
+}
 DOUBT = 45  # an answer that may be expected to have less chrF is grayed
-# of the shipped translators' cross-attention, the one whose mean of heads aligns best:
+# of the model's cross-attention, the one whose mean of heads aligns best:
 # tests/test_first_page.py
 LAYER = 1
 
@@ -91,7 +96,7 @@ def menus() -> dict[str, list]:
 
 
 def recorded(translator: Translator, worth: Calibration, english: str) -> dict:
-    """A sentence as the shipped model translates it, by words, with links.
+    """A sentence as the default model translates it, by words, with links.
 
     links: the weights from FAINT on between words, in the mean of the heads of one layer of
     cross-attention. chrf: what outputs with this confidence had on held-out sentences."""
@@ -130,35 +135,32 @@ def running_sentence(template: str, translator: Any, size: str) -> str:
     return page_of(template, cases, data, note=html.escape(cases[0]["note"]), pocket=size)
 
 
-def any_sentence(template: str, translators: dict[str, tuple[Translator, str]]) -> str:
-    """`template` with the recorded sentences of each translator.
+def known_scores() -> str:
+    "BLEU of the default model, with the first reference, by kind of text."
+    tests = load_bench(f"domains-{MODEL}")["tests"]
+    return ", ".join(
+        f"{kind} {tests[name].get('first', tests[name])['bleu']['value']:.0f}"
+        for name, kind in TEXTS.items()
+    )
 
-    translators: by name as in SHIPPED, each with what it weighs, in words."""
-    records: dict[str, dict] = {}
-    for name, (translator, size) in translators.items():
-        worth = load_calibration(shipped(f"data/checkpoints/{name}"))
-        records[name] = {
-            "cases": [recorded(translator, worth, english) for english in RECORDED],
-            "size": size,
-            "worth": [worth.log_probability, worth.chrf],
-        }
-    first, *_ = records.values()
+
+def any_sentence(template: str, translator: Translator, size: str) -> str:
+    "`template` with the recorded sentences. size: what the translator weighs, in words."
+    worth = load_calibration(shipped(f"data/checkpoints/{MODEL}"))
+    cases = [recorded(translator, worth, english) for english in RECORDED]
+    data = {"worth": [worth.log_probability, worth.chrf], "layer": LAYER, "doubt": DOUBT}
     buttons = [
         f'<button type="button" class="tl-quiet" aria-pressed="{pressed}" lang="en">{text}</button>'
         for text, pressed in zip(map(html.escape, RECORDED), ("true", "false", "false", "false"))
     ]
-    choices = [
-        f'<label><input type="radio" name="tl-which" value="{name}"{checked}> {title}</label>'
-        for (name, title), checked in zip(SHIPPED.items(), (" checked", ""))
-    ]
     return page_of(
         template,
-        first["cases"],
-        {"translators": records, "layer": LAYER, "doubt": DOUBT},
+        cases,
+        data | {"cases": cases, "name": MODEL},
         buttons="".join(buttons),
-        which="".join(choices),
-        shipped=first["size"],
-        chrf=f"{first['cases'][0]['chrf']:.0f}",
+        scores=known_scores(),
+        size=size,
+        chrf=f"{cases[0]['chrf']:.0f}",
         layer=f"layer {LAYER + 1}",
         faint=f"{FAINT:.0%}",
     )

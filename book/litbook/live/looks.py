@@ -117,6 +117,6 @@ def try_it(
 
 
 def try_it_page(rows: list[dict] | None = None) -> str:
-    """The page in book/web/views with these sentences, as HTML; None: the recorded ones of the
-    translator that ships."""
+    """The page in book/web/views with these sentences, as HTML; None: the recorded ones of
+    tatoeba-fr."""
     return live_view("try_it", data=script(load_bench("try_it") if rows is None else rows))

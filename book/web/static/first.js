@@ -157,9 +157,8 @@ function expected([known, chrf], x) {
 }
 
 function anySentence(root) {
-  const {translators, layer, doubt} = JSON.parse(root.dataset.ask), engines = {}, {out, button} = within(root), view = tlLive.picture(root.querySelector(".tl-lines"));
+  const {name, cases, worth, layer, doubt} = JSON.parse(root.dataset.ask), {out, button} = within(root), view = tlLive.picture(root.querySelector(".tl-lines"));
   const form = root.querySelector("form"), field = form.querySelector("textarea"), examples = Array.from(root.querySelectorAll(".tl-ask-list button"));
-  let which = form.elements["tl-which"].value, {cases, worth} = translators[which];
   let engine = null, turn = 0, own = false, pages = [], page = 0;
   const tellNow = (said, note, state) => {
     if (state != "busy" && document.activeElement == button("stop")) field.focus();  // it hides itself
@@ -278,35 +277,20 @@ function anySentence(root) {
     listed(cases[number]);
   }
 
-  // the one whose button is pressed speaks from here on; a sentence that is shown is said again by it
-  function choose(name) {
-    stop();
-    which = name;
-    ({cases, worth} = translators[which]);
-    engine = engines[which] || null;
-    ready();
-    if (engine && field.value.trim()) run();
-    else example(Math.max(examples.findIndex(one => one.getAttribute("aria-pressed") == "true"), 0));
-  }
-
   function ready() {
     button("load").hidden = !!engine;
-    button("load").textContent = `Load the model (${translators[which].size}, stays on this device)`;
     button("go").hidden = out("way").hidden = !engine;
     out("cases").textContent = engine ? "Or one of these:" : "Recorded sentences:";
   }
 
   button("load").addEventListener("click", async () => {
-    const focused = document.activeElement == button("load"), choices = Array.from(form.elements["tl-which"]), name = which;
-    choices.forEach(one => { one.disabled = true; });
+    const focused = document.activeElement == button("load");
     root.dataset.state = "loading";
     try {
-      engine = engines[name] = await tlLive.engine(name, {button: button("load"), progress: form.querySelector("progress")});
+      engine = await tlLive.engine(name, {button: button("load"), progress: form.querySelector("progress")});
     } catch (error) {
       tellNow("", tlLive.sentence(error), "refused");
       return;
-    } finally {
-      choices.forEach(one => { one.disabled = false; });
     }
     ready();
     const asked = field.value.trim();
@@ -317,7 +301,6 @@ function anySentence(root) {
   });
   form.addEventListener("submit", event => { event.preventDefault(); run(); });
   form.addEventListener("change", event => {
-    if (event.target.name == "tl-which") choose(event.target.value);
     if (event.target.name == "tl-way" && own) run();
   });
   field.addEventListener("keydown", event => {

@@ -643,7 +643,7 @@ function draw() {
   drawBeam();
   drawBreak();
   pointTo(at);
-  out("vocab").textContent = shown.config ? `${name == "pocket" ? "The pocket model" : "The shipped model"}: ${shown.config.n_encoder_layers} + ${shown.config.n_decoder_layers} layers, ${shown.config.n_heads} heads, d_model ${shown.config.d_model}, vocabulary size ${shown.vocabulary.toLocaleString("en")}.` : "";
+  out("vocab").textContent = shown.config ? `${name == "pocket" ? "The pocket model" : "The default model"}: ${shown.config.n_encoder_layers} + ${shown.config.n_decoder_layers} layers, ${shown.config.n_heads} heads, d_model ${shown.config.d_model}, vocabulary size ${shown.vocabulary.toLocaleString("en")}.` : "";
 }
 
 // an address like inside.html#noScale comes with that switch turned

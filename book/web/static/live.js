@@ -2,7 +2,7 @@
 
    A page that wants it says <script src="../_static/live.js"></script>; engine.js and the models come only when they are asked for.
 
-     const engine = await tlLive.engine("tatoeba-fr", {button, progress});   // or "pocket", "mixture-fr"
+     const engine = await tlLive.engine("open-fr", {button, progress});   // or "pocket"
      await engine.translate(text, {beam: 1, attention: true}, event => ...);
 
    tlLive.engine(name, {button, progress}) -> Promise of what tlEngine.open gives (book/web/engine.js); asked again, the same one
