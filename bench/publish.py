@@ -4,7 +4,8 @@
     python bench/publish.py pocket --run runs/pocket
     python bench/publish.py mixture-fr --run runs/mixture-fourth --before mixture-fr-first \\
         mixture-fr-second mixture-fr-third
-    python bench/publish.py open-fr --run runs/open-en-fr
+    python bench/publish.py open-fr --run runs/open-fourth --before open-fr-first open-fr-second \\
+        open-fr-third
 
 Packs the weights (int8) with tokens, card and fingerprints into data/checkpoints/NAME, scores them
 as packed on the test part, and keeps record, log (every tenth step) and outputs among the trainings
