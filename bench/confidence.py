@@ -61,7 +61,7 @@ def main():
         outputs, own = answered(translator, sentences, home / f"{name}.json")
         rows[name] = agreement(calibration, own, confidence.sentence_chrf(outputs, references))
         print(f"{name}: rank correlation {rows[name]['rank_correlation']:.2f}")
-    record.write(fitted=len(log_probs), **vars(calibration), tests=rows)
+    record.write(fitted=len(log_probs), **calibration._asdict(), tests=rows)
 
 
 if __name__ == "__main__":
