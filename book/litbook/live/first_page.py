@@ -21,10 +21,10 @@ RUNNING = "The animal didn't cross the street because it was too {}."
 WORDS = ("tired", "wide")
 FAINT = 0.15  # a thinner link than this isn't drawn
 RECORDED = (
-    "I left my umbrella on the train again.",
-    "She will call you when she arrives at the station.",
+    "Where did you put the blue scissors?",
     "The animal didn't cross the street because it was too tired.",
-    "I live in Lyon.",
+    "The committee adopted the report by a large majority.",
+    "The glassblower dipped his pipe into the furnace.",
 )
 MODEL = "open-fr"
 TEXTS = {
