@@ -102,7 +102,7 @@ text: $(VENV)/ready
 	@$(BIN)/python tools/text.py out $(N)
 
 notebook: $(VENV)/ready
-	@$(BIN)/python tools/text.py in $$(ls .run/text/$(N)_*.py)
+	@$(BIN)/python tools/text.py in $(N)
 
 address: $(VENV)/ready
 	@$(BIN)/python tools/address.py $(URL)

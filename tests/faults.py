@@ -762,7 +762,7 @@ FAULTS = [  # name, module, old text, new text, words of the message
     (
         "an author's edit written over",
         "tools/text",
-        'if newer and target.read_text("utf-8") != text and not os.environ.get("FORCE"):',
+        'if written != text and found != agreed and "FORCE" not in os.environ:',
         "if False:",
         "an edit is written over",
     ),

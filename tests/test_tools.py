@@ -1,7 +1,6 @@
 """What an author's tools do with a chapter: its text and back without a loss, its execution and
 what comes of it."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -75,7 +74,7 @@ def test_an_edit_is_taken_back_with_its_ids(project, monkeypatch, tmp_path):
     file = tmp_path / ".run/text/50_new.py"
     edited = file.read_text("utf-8").replace("a = 1", "a = 2")
     file.write_text(edited + "\n# %%\ndef added(): ...\n\n# %%\ndef added(): ...\n", "utf-8")
-    run_text(monkeypatch, "in", file)
+    run_text(monkeypatch, "in", "50")
     cells = content(path)
     assert [cell[2] for cell in cells[:2]] == ["# 50 · New", "a = 2"], "the edit is lost"
     ids = [name for name, *_ in cells]
@@ -83,24 +82,24 @@ def test_an_edit_is_taken_back_with_its_ids(project, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["out", "in"])
-def test_a_newer_edit_is_not_written_over(project, monkeypatch, tmp_path, command):
+def test_an_edit_is_not_written_over(project, monkeypatch, tmp_path, command):
     path = project(("title", "# 50 · New"))
     run_text(monkeypatch, "out", "50")
     file = tmp_path / ".run/text/50_new.py"
-    source, target, word = (path, file, "50") if command == "out" else (file, path, file)
+    source, target = (path, file) if command == "out" else (file, path)
     edited = target.read_text("utf-8").replace("New", "An edit")
     target.write_text(edited, "utf-8")
-    os.utime(source, (1, 1))
+    source.write_text(source.read_text("utf-8").replace("New", "Pulled"), "utf-8")
     message = ""
     try:
-        run_text(monkeypatch, command, word)
+        run_text(monkeypatch, command, "50")
     except SystemExit as end:
         message = str(end)
     assert target.read_text("utf-8") == edited, "an edit is written over"
     assert target.name in message and one_sentence(message)
     monkeypatch.setenv("FORCE", "1")
-    run_text(monkeypatch, command, word)
-    assert "An edit" not in target.read_text("utf-8")
+    run_text(monkeypatch, command, "50")
+    assert "Pulled" in target.read_text("utf-8")
 
 
 # A chapter's execution ----------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import nbformat
+from chapters import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 KINDS = {".md", ".ipynb", ".toml", ".cff", ".yml", ".bib", ".py"}
 LINE = "- **Read it rendered** in [the book]({})"
 

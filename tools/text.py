@@ -1,4 +1,4 @@
-"""Notebooks as text: `text.py out NN` writes .run/text/NN_name.py, `text.py in FILE` takes it back.
+"""Notebooks as text: `text.py out NN` writes .run/text/NN_name.py, `text.py in NN` takes it back.
 
 The text is jupytext's py:percent. Each cell's id stands in its first line, so that ids survive
 edits; a new cell without one gets an id from its heading or its first definition. Outputs are never
@@ -34,17 +34,6 @@ def with_ids(notebook):
     return notebook
 
 
-def write(target: Path, text: str, source: Path) -> None:
-    """Write `text`, made from `source`. Ends with a sentence if what stands there is newer and
-    differs: it may hold an edit."""
-    newer = target.exists() and target.stat().st_mtime > source.stat().st_mtime
-    if newer and target.read_text("utf-8") != text and not os.environ.get("FORCE"):
-        sys.exit(f"{target} is newer than {source} and may hold an edit: FORCE=1 writes over it")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, "utf-8")
-    print(target)
-
-
 def as_text(notebook) -> str:
     for cell in notebook.cells:
         cell.metadata = {"id": cell.id, **cell.metadata}
@@ -54,24 +43,30 @@ def as_text(notebook) -> str:
 
 def from_text(path: Path):
     notebook = with_ids(jupytext.read(path, fmt="py:percent"))
-    about = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
-    notebook |= {"metadata": nbformat.from_dict(about), "nbformat": 4, "nbformat_minor": 5}
+    about = nbformat.from_dict({"kernelspec": KERNEL, "language_info": {"name": "python"}})
+    notebook |= {"metadata": about, "nbformat": 4, "nbformat_minor": 5}
     nbformat.validate(notebook)
     return notebook
 
 
 def main() -> None:
-    command, argument = sys.argv[1:]
-    if command == "in":
-        path = Path(argument)
-        text = nbformat.writes(from_text(path), indent=1) + "\n"
-        return write(ROOT / "book" / f"{path.stem}.ipynb", text, path)
-    paths = chapters([argument])
-    if not paths:
-        sys.exit(f"there is no chapter {argument}")
-    [path] = paths
+    command, number = sys.argv[1:]
+    [path] = chapters([number]) or sys.exit(f"there is no chapter {number}")
     file = ROOT / f".run/text/{path.stem}.py"
-    write(file, as_text(nbformat.read(path, 4)), path)
+    last = file.with_suffix(".last")  # the text as it was when chapter and text agreed
+    text = as_text(nbformat.read(path, 4))
+    agreed = last.read_text("utf-8") if last.exists() else ""
+    written = file.read_text("utf-8") if file.exists() else text
+    target, found = (file, written) if command == "out" else (path, text)
+    if written != text and found != agreed and "FORCE" not in os.environ:
+        sys.exit(f"{target} may hold an edit: FORCE=1 writes over it")
+    if command == "in":
+        path.write_text(nbformat.writes(from_text(file), indent=1) + "\n", "utf-8")
+        text = as_text(nbformat.read(path, 4))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+    last.write_text(text, "utf-8")
+    print(target)
 
 
 if __name__ == "__main__":
