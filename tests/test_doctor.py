@@ -681,7 +681,7 @@ def test_a_report_is_text_a_table_and_json():
 
 
 class Masked(nn.Module):
-    def forward(self, src, tgt, src_mask, tgt_mask):
+    def forward(self, src, src_mask):
         raise NotImplementedError
 
 
@@ -692,7 +692,7 @@ class Hidden(nn.Module):
 
 @pytest.mark.parametrize(
     "model, words",
-    [(Masked(), "logits=lambda source, target: model(source, target, ...)"), (Hidden(), "7")],
+    [(Masked(), "logits=lambda input: model(input, ...)"), (Hidden(), "7")],
 )
 def test_what_cannot_be_guessed_is_said_with_what_to_write(model, words):
     with pytest.raises(ValueError) as caught:

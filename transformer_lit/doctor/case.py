@@ -1,6 +1,7 @@
 """The model under examination, what belongs to it, and the inputs that it is examined with."""
 
 import inspect
+import re
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -70,22 +71,23 @@ class Case:
     def __post_init__(self):
         self.names = parameters_of(getattr(self.model, "_orig_mod", self.model).forward)
         self.required = [name for name in self.names if self.names[name]]
-        params = self.logits and parameters_of(self.logits)
-        several = sum((params or self.names).values()) > 1 or "decoder_input_ids" in self.names
+        args = parameters_of(self.logits) if self.logits else self.names
+        ids = [x for x, needed in args.items() if needed and not re.search("mask|pos|cache|len", x)]
+        several = len(ids) > 1 or "decoder_input_ids" in self.names
         self.kind = self.kind or KINDS[not several]
         if self.kind not in KINDS:
             raise ValueError(f"kind={self.kind!r}: choose from {', '.join(KINDS)}")
         self.seq2seq, self.causal = self.kind == KINDS[0], self.kind != KINDS[2]
         self.pads, self.begins = self.pad_id is not None, self.bos_id is not None
         self.ignored = self.pad_id if self.ignore_index is None else self.ignore_index
-        self.device = next((w.device for w in self.model.parameters()), torch.device("cpu"))
+        self.device = next(self.model.parameters(), torch.empty(0)).device
         self.parts = ("source", "target") if self.seq2seq else ("input",)
         self.alone, self.untrained = self.kind == KINDS[1], not self.trained
 
     def words(self, which: int) -> Tensor:
         "The ids of ordinary tokens, without special ones. (W,)"
-        size = self.source_vocab_size if self.seq2seq and which == 0 else None
-        special = [i for i in (self.pad_id, self.bos_id, self.eos_id) if i is not None]
+        size = self.seq2seq and not which and self.source_vocab_size
+        special = self.pad_id, self.bos_id, self.eos_id
         ids = range(min(size or self.vocab_size, 4096))
         return torch.tensor([i for i in ids if i not in special], device=self.device)
 

@@ -152,7 +152,7 @@ def optimizer(case):
     ]
     words = f"parameters that the optimizer lacks: {missing[:2] or 'none'}"
     yield not missing, words, "made or replaced after the optimizer"
-    if case.train_step is None or case.batch is None:
+    if not (case.train_step and case.batch):
         return
     batch, step = case.batch(), inner.step
     directions, progress = [], []
