@@ -112,7 +112,7 @@ TMX = """<?xml version="1.0" encoding="utf8mb4"?>
     "name, text",
     [
         ("a.csv", '"Yes, you.";Oui.\n'),
-        ("a.csv", 'id,fr,en,en-url\n1,Oui.,"Yes, you.",x\n'),
+        ("a.csv", 'id;"txt_fr";en;en-url\n1;Oui.;"Yes, you.";x\n'),
         ("a.json", '{"id": 1, "translation": {"fr": "Oui.", "en": "Yes, you."}}\n\n'),
         ("a.tmx", TMX),
         ("a.tsv", '"Yes, you."\t"Oui."\n'),
@@ -130,10 +130,10 @@ def test_formats_say_the_same(name, text, tmp_path):
         (("{}\0s", "Vorto."), 1, "garbled"),
         (("w" * 2_000_000, "v"), 1, "too long"),
         (("\u200f{} sees.", "\ufeffVi vidas"), 1, "removed"),
-        (("{} sees.", "Ã„Å“i vidas."), 1, "put right"),
+        (("{} Р–Р¶ sees.", "Ã„Å“i vidas."), 1, "put right"),
         (("{} , no .", "Ne ."), 12, "tokenized"),
-        (("{} se@@ es", "Vidas"), 12, "subword"),
-        (("{} &amp; I", "Ni du."), 12, "HTML"),
+        (("{} se ##es", "Vidas"), 12, "subword"),
+        (("{} \\u00e9 I", "Ni du."), 12, "HTML"),
         (("{} runs far away.", "Farenda traduko."), 12, "same translation"),
     ],
 )
@@ -143,7 +143,7 @@ def test_what_is_found_has_a_count_and_an_example(pair, number, words, tmp_path)
     (note,) = (note for note in corpus.notes if words in note)
     assert note.startswith(f"{number} of {80 + number} pairs") and "(pair 81: " in note
     text = json.dumps(corpus.splits, ensure_ascii=False)
-    assert not {"\ufeff", "\u200f", "Ä", "Ã"} & {*text} and "\\u0000" not in text
+    assert not {"\ufeff", "\u200f", "Ä", "Ã", "Р"} & {*text} and "\\u0000" not in text
 
 
 def clean_pairs(pairs, **options):

@@ -34,7 +34,7 @@ FILES = {
     "other.tsv": b"-9.00\tNobody said this.\tNeniu.\n",
     "yes.tsv": "".join(f"Sentence {k}.\tJes.\n" for k in range(60)).encode(),
     "few.tsv": "".join(PAIRS.splitlines(True)[:49]).encode(),
-    "ids.tsv": "".join(f"talk_{k}\t{CAT}" for k in range(20)).encode(),
+    "ids.tsv": "".join(f"Mark 3:{k}\t{CAT}" for k in range(20)).encode(),
     "scores.tsv": "".join(f"-{k},2\t{CAT}" for k in range(20)).encode(),
 }
 OWN, LARGE = "train --languages en-eo --pairs own.tsv", "train --recipe wmt14-en-de"
@@ -46,7 +46,6 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
     [
         # a recipe takes only its own options
         ("train --recipe nosuch", "nosuch,tatoeba-fr"),
-        ("train --recipe wmt15-en-de", "wmt15-en-de"),
         ("train --languages en-fr", "--languages,words"),
         ("train --recipe pocket --preset paper", "--preset,pocket"),
         ("train --recipe pocket --max-steps 5", "max_steps,pocket"),
@@ -77,6 +76,8 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         ("train --languages en-eo --pairs wide.tsv", "wide.tsv,UTF-8"),
         ("train --languages en-eo --pairs bomb.tmx", "bomb.tmx,entities"),
         ("train --languages en-eo --pairs list.json", "list.json,JSON"),
+        ("train --languages en-eo --pairs film.srt", "film.srt,.tsv"),
+        ("train --languages epo-eng --pairs own.tsv", "own.tsv,column 2"),
         ("train --languages en-eo --pairs some.eo some.en", "some.eo,--languages"),
         ("train --languages en-eo --pairs one.txt", "one.txt,second column"),
         ("train --languages en-eo --pairs one.txt two.txt", "one.txt,2 lines,two.txt,3"),
@@ -87,7 +88,7 @@ MINE = "train --recipe mine-fr --data-dir store --size tiny --output-dir run --w
         ("train --languages en-eo --pairs bad.tsv", "bad.tsv,empty 2"),
         ("train --languages en-eo --pairs few.tsv", "49,50"),
         ("train --languages en-eo --pairs yes.tsv --reverse", "--reverse"),
-        ("train --languages en-eo --pairs ids.tsv", "ids.tsv,talk_0"),
+        ("train --languages en-eo --pairs ids.tsv", "ids.tsv,Mark 3:0"),
         ("train --languages en-eo --pairs scores.tsv", "scores.tsv,numbers"),
         (f"{OWN} --init-from=", "init_from,word"),
         (f"{OWN} --extra-train one.txt", "one.txt,second column"),

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from transformer_lit import __version__
+from transformer_lit.custom_pair.formats import LANGUAGE_NAMES
 
 
 def number(kind: Callable, low: float, high: float) -> dict:
@@ -31,11 +32,11 @@ def path(text: str) -> Path:
     return Path(text)
 
 
-def language_pair(text: str) -> tuple[str, str]:
-    "A type for argparse: en-de."
+def language_pair(text: str) -> tuple[str, ...]:
+    "A type for argparse: en-de; eng-deu and english-german are the same."
     if not (tags := re.fullmatch(r"([a-z]{2,8})-(?!\1$)([a-z]{2,8})", text.lower())):
         raise argparse.ArgumentTypeError(f"{text[:40]} is not a pair of two languages, as en-de")
-    return tags[1], tags[2]
+    return tuple(LANGUAGE_NAMES.get(tag, tag) for tag in tags.groups())
 
 
 def setting(key: str = "") -> dict:

@@ -160,8 +160,8 @@ def folder_sources(folder: Path) -> list[TextSource]:
 
 # What a user's file must be -----------------------------------------------------------------------
 
-# a line's number, a score of its pair, or its name, as talk_0001
-IDENTIFIER = re.compile(r"[!-~]*[\d_/][!-~]*")
+# a line's number, a score of its pair, or its name, as talk_0001, menu.file.open or Mark 3:16
+IDENTIFIER = re.compile(r"([!-~]*([\d_/]|\w\.\w)[!-~]*|[\w ]+ \d+:\d+)( ?%)?")
 
 
 def is_garbled(text: str) -> bool:

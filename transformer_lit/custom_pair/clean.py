@@ -25,6 +25,7 @@ from transformer_lit.custom_pair import findings
 from transformer_lit.custom_pair.formats import names_of, read_pairs
 from transformer_lit.custom_pair.languages import (
     columns_look_swapped,
+    common_words,
     count_letters,
     likely_language,
     swapped_pairs,
@@ -222,8 +223,11 @@ def prepare_pairs(
         return [pair for pair, reason in judged if not reason]
 
     pairs = read_pairs(paths, languages)
+    sides = [*map(common_words, zip(*take_evenly(pairs, 2000)))]
     for n, declared in enumerate(languages if by_language else ()):
-        likely = likely_language((pair[n] for pair in take_evenly(pairs, 2000)), declared)
+        likely = likely_language(sides[n], declared)
+        swapped = sides[1 - n][declared] > 3 * sides[n][declared] + 20
+        likely = languages[1 - n] if likely == declared and swapped else likely
         if likely != declared:
             raise ValueError(
                 f"column {n + 1} of {names_of(paths)} looks like {likely}, and --languages says"

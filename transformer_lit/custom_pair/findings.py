@@ -18,20 +18,24 @@ ADVICE = {  # behind the first word of a reason to leave pairs out
 }
 PATTERNS = {
     "look encoded twice": "[ÂÃ][\u0080-\u00bf]|â€",
-    "hold HTML, as &amp; or <b>: convert them first": r"(?i)&(#\d+|[a-z]+);|<[a-z/][^>]*>",
+    "hold HTML or escapes, as &amp;, <b> or \\u00e9: convert them first": r"(?i)&(#\d+|[a-z]+);"
+    r"|<[a-z/][^>@]*>|\\u[\da-f]{4}|=C3=|\\'",
     "hold subword pieces, as @@ or ▁: join them, or users must type the same, and BLEU can't be"
-    " compared": r"@@(\s|$)|▁",
+    " compared": r"@@(\s|$)|[▁￭Ġ]|(^|\s)##\w",
+    "hold ? inside words: letters that a conversion lost?": r"[^\W\d_]\?[^\W\d_]",
     "look tokenized, with a space before a comma or full stop: undo it, or users must type the"
     " same, and BLEU can't be compared": r"\w [.,](\s|$)",
 }
 
 
+# the first letters of such characters, as they are misread; what has no letter there is a byte
+MISREAD = re.compile(r"[ÂÃÄÅÎÏÐÑâØÙ×ĂĹ]|[à-ï][^\w\s]|[РС][^а-яА-Я\s]")
 MIN_Z = 6.0  # standard errors by which lines must go together better with their neighbors
 
 
 def decode_twice(text: str) -> str:
     "UTF-8 that was read as Latin text and saved as UTF-8 again, put right; else the text."
-    for codec in ("cp1252", "latin-1") * bool(re.search("[ÂÃÄÅÎÏÐÑâ]", text)):
+    for codec in ("cp1252", "latin-1", "cp1251", "cp1250") * bool(MISREAD.search(text)):
         with suppress(UnicodeError):
             return decode_twice(text.encode(codec).decode())
     return text

@@ -21,6 +21,7 @@ from transformer_lit.corpora.texts import (
 
 NAMED = "tmx", "json", "jsonl"  # JSON: an object on each line
 COLUMNS = "source", "target"
+UNREAD = "srt vtt po xlf xliff xml sgm xlsx xls ods docx pdf properties resx strings html".split()
 LANGUAGE_NAMES = dict(
     name.split(":")
     for name in """english:en anglais:en englisch:en french:fr français:fr französisch:fr
@@ -28,7 +29,8 @@ LANGUAGE_NAMES = dict(
     czech:cs russian:ru ukrainian:uk romanian:ro hungarian:hu turkish:tr greek:el chinese:zh
     japanese:ja korean:ko arabic:ar hindi:hi vietnamese:vi indonesian:id catalan:ca hebrew:he
     spanish:es español:es italian:it italiano:it dutch:nl nederlands:nl portuguese:pt português:pt
-    src:source text:source tgt:target translation:target""".split()
+    src:source text:source tgt:target translation:target quelle:source ziel:target
+    eng:en fra:fr fre:fr deu:de ger:de spa:es ita:it nld:nl por:pt rus:ru""".split()
 )
 XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 NO_TEXT = "bpt", "ept", "it", "note", "ph", "prop", "ut"  # elements of TMX: formatting, remarks
@@ -49,7 +51,11 @@ def find_columns(names: Iterable[str], languages: Sequence[str]) -> list[str]:
     """The two of these names that a pair's texts have: the languages, with or without a country, or
     source and target. Empty if they aren't there."""
     names = sorted(names, key=len)[::-1]  # of source and source_lang the shorter is meant
-    short = {re.split("[-_(]", name.casefold())[0].strip(): name for name in names}
+    short = {
+        part.strip(' "'): name
+        for name in names
+        for part in re.split("[-_(]", name.casefold())[::-1]
+    }
     short = {LANGUAGE_NAMES.get(key, key): name for key, name in short.items()} | short
     for pair in languages, COLUMNS:
         if {*pair} <= {*short}:
@@ -108,13 +114,14 @@ def is_table_program(lines: Sequence[str]) -> bool:
     )
 
 
-def read_table(path: Path, is_csv: bool) -> list[list[str]]:
+def read_table(path: Path, is_csv: bool, languages: Sequence[str]) -> list[list[str]]:
     "The cells of a TSV or a CSV. ValueError for a quote that a CSV never closes."
     lines, delimiter = list(read_lines(path)), "\t"
     if all(is_garbled(line) or "\r" in line for line in lines[:9]):  # `require_sentences` names it
         return [[line, line] for line in lines]
-    if is_csv:  # what stands in the most lines
-        delimiter = max("\t;,", key=lambda mark: sum(mark in line for line in lines))
+    if is_csv:  # what parts the names of columns, or stands in the most lines
+        marks = [m for m in "\t;,|" if find_columns(lines[0].split(m), languages)] or "\t;,|"
+        delimiter = max(marks, key=lambda mark: sum(mark in line for line in lines))
     plain = [line.split("\t") for line in lines]
     if not (is_csv or is_table_program(lines)):
         return plain
@@ -140,7 +147,7 @@ def read_file(path: Path, languages: Sequence[str]) -> Pairs:
     if kind in NAMED:
         rows = named_rows(path, kind)
     else:
-        table = read_table(path, kind == "csv")
+        table = read_table(path, kind == "csv", languages)
         header = table.pop(0) if table and find_columns(table[0], languages) else COLUMNS
         usual = max(2, Counter([*map(len, table), 2]).most_common(1)[0][0])
         rows = [
@@ -150,6 +157,10 @@ def read_file(path: Path, languages: Sequence[str]) -> Pairs:
     names = dict.fromkeys(name for row in rows for name in row)
     if rows and not (chosen := find_columns(names, languages)):
         raise ValueError(f"{path} has {', '.join(names)}: name two of them, as --languages en-de")
+    if {type(row.get(name)) for row in rows for name in chosen} & {list, dict}:
+        raise ValueError(
+            f"{path} has lists or objects as {' and '.join(chosen)}: write texts there"
+        )
     pairs = [
         tuple(
             re.sub("[\ud800-\udfff]", "\ufffd", str(row.get(name) or ""))
@@ -169,9 +180,11 @@ def read_pairs(paths: Sequence[Path], languages: Sequence[str] = COLUMNS) -> Pai
 
     Raises ValueError with one sentence if columns, sides or names don't fit, or if it is no text.
     """
+    suffixes = [*map(suffix_of, paths)]
+    if {*suffixes} & {*UNREAD}:
+        raise ValueError(f"{names_of(paths)}: convert it to .tsv, .csv, .tmx or .jsonl first")
     if len(paths) == 1:
         return read_file(paths[0], languages)
-    suffixes = [*map(suffix_of, paths)]
     if {*suffixes} & {*languages} and suffixes != [*languages] and {*map(len, suffixes)} == {2}:
         raise ValueError(
             f"{names_of(paths)} don't end in {' and '.join(languages)}: name the files in the"

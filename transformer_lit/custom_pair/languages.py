@@ -34,13 +34,13 @@ UNSPACED_SCRIPTS = tuple(  # as the names of their letters begin in Unicode
 
 COMMON_WORDS = dict(
     line.split(": ")
-    for line in """en: the of and to is in that it
-fr: le les des est et une dans que
-de: der die das und ist nicht ein zu
-es: el los las es una por que y
-it: il di che è una per non gli
+    for line in """en: the of and to is in that it you have this with
+fr: le les des est et une dans que je vous pas nous
+de: der die das und ist nicht ein zu ich wir sie
+es: el los las es una por que y está muy
+it: il di che è una per non gli sono
 nl: het een van niet ik en dat is
-pt: o os uma não é que do da
+pt: o os uma não é que do da eu você
 sv: och att det som är inte på jag
 fi: ja on ei että se hän ole oli
 pl: nie się na jest to że do w
@@ -51,16 +51,19 @@ ru: и не в что на я с он""".splitlines()
 )
 
 
-def likely_language(lines: Iterable[str], declared: str) -> str:
-    """The language of COMMON_WORDS that these lines are in; `declared` where that isn't one of
-    them, or where nothing speaks clearly for another."""
+def common_words(lines: Iterable[str]) -> Counter[str]:
+    "How many of their words are COMMON_WORDS of each language, and how many they are in all."
     words = Counter(word for line in lines for word in line.casefold().split())
-    known = {tag: [words[word] for word in common.split()] for tag, common in COMMON_WORDS.items()}
-    best = max(known, key=lambda tag: sum(known[tag]))
-    clear = sum(map(bool, known[best])) > 1 and 20 * sum(known[best]) > words.total()
-    if declared in known and clear and sum(known[best]) > 3 * sum(known[declared]):
-        return best
-    return declared
+    counts = {tag: sum(words[x] for x in common.split()) for tag, common in COMMON_WORDS.items()}
+    return Counter(counts, all=words.total())
+
+
+def likely_language(counts: Counter[str], declared: str) -> str:
+    """The language that lines with these `common_words` are in; `declared` where that has none, or
+    where nothing speaks clearly for another."""
+    best = max(COMMON_WORDS, key=counts.__getitem__)
+    clear = counts[best] > max(counts["all"] / 20, 3 * counts[declared])
+    return best if clear and declared in COMMON_WORDS else declared
 
 
 def letters_of(text: str) -> str:
@@ -227,7 +230,7 @@ def swapped_pairs(pairs: Sequence[TextPair], source: str, target: str) -> list[b
     margins = order_margins(pairs, models)
     for usual in (sign, -sign) * both:
         swapped = [usual * margin < -SURE for margin in margins]
-        first = (pair[0] for pair, turn in zip(pairs, swapped) if turn)
+        first = common_words(pair[0] for pair, turn in zip(pairs, swapped) if turn)
         if likely_language(first, source) == target or not {source, target} <= {*COMMON_WORDS}:
             return swapped
     return [False] * len(pairs)

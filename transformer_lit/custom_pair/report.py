@@ -15,7 +15,6 @@ from transformer_lit.custom_pair.clean import CleanedCorpus, matching_key, rejec
 from transformer_lit.custom_pair.formats import names_of
 from transformer_lit.custom_pair.languages import has_spaces
 from transformer_lit.data import group_references
-from transformer_lit.recipes.augmentation import NearDuplicates
 from transformer_lit.serving.confidence import sentence_chrf
 
 TEST, REPORT = "test.tsv", "report.md"
@@ -67,14 +66,6 @@ def leaked_but_for_numbers(sources: Sequence[str], train: Iterable[TextPair]) ->
 
     frames = {frame(source) for source, _ in train}
     return fmean(frame(source) in frames for source in sources)
-
-
-def leaked_near_copies(sources: Sequence[str], train: Iterable[TextPair]) -> float:
-    """The share of test sentences that a training sentence nearly repeats: the same words, or for
-    one of eight words or more most runs of four."""
-    duplicates = NearDuplicates(sources)
-    repeated = {k for source, _ in train for k in duplicates.of(source)}
-    return len(repeated) / len(sources)
 
 
 class Example(NamedTuple):

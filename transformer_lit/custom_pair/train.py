@@ -21,6 +21,7 @@ from transformer_lit.data import (
     overlap_rate,
     seen_in_training,
 )
+from transformer_lit.recipes.augmentation import NearDuplicates
 from transformer_lit.recipes.recipes import LONGEST, Recipe, in_plan, tested, train_translator
 from transformer_lit.recipes.settings import change_settings
 from transformer_lit.runs import records
@@ -188,18 +189,6 @@ def least_likely_pairs(translator: Translator, pairs: Pairs) -> list[tuple[float
     return rows[: len(rows) // 10]
 
 
-def write_calibration(translator: Translator, pairs: Pairs, folder: Path) -> None:
-    """What the translator's probabilities are worth, from at most 500 validation sentences, for
-    `translate --show-confidence`; nothing if they are too few."""
-    sources, references = zip(*take_evenly(list(zip(*group_references(pairs))), 500))
-    if len(sources) >= 2 * confidence.MIN_GROUP_SIZE:
-        scored = confidence.translate_with_scores(translator, sources)
-        chrf = confidence.sentence_chrf([row.text for row in scored], references)
-        confidence.save_calibration(
-            confidence.fit_calibration([row.log_prob for row in scored], chrf), folder
-        )
-
-
 # Training -----------------------------------------------------------------------------------------
 
 
@@ -265,13 +254,20 @@ def train_on_files(
         begin=begin,
         limits=length_limits_for(parts["train"]),
     )
+    # what its probabilities are worth, for `translate --show-confidence`
+    valid = list(zip(*group_references(parts["valid"])))
+    sources, references = zip(*take_evenly(valid, 500))
+    if len(sources) >= 2 * confidence.MIN_GROUP_SIZE:
+        scored = confidence.translate_with_scores(translator, sources)
+        chrf = confidence.sentence_chrf([row.text for row in scored], references)
+        curve = confidence.fit_calibration([row.log_prob for row in scored], chrf)
+        confidence.save_calibration(curve, folder)
     sources, references, hypotheses, valid_loss = tested(folder, recipe, translator, parts)
-    write_calibration(translator, parts["valid"], folder)
     effort = records.effort(translator.model, trainer)
     effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
         dict.fromkeys(row["hardware"] for row in trainer.log_history if row["kind"] == "eval")
     )
-    scores, intervals = [valid_loss], {}
+    scores, intervals, near = [valid_loss], {}, NearDuplicates(sources)
     for which, refs in {"first": [refs[:1] for refs in references], "all": references}.items():
         rows, intervals[which] = report.score(hypotheses, refs)
         scores += [{"set": "own-test", "references": which, **row} for row in rows]
@@ -292,7 +288,7 @@ def train_on_files(
         interval=intervals,
         copied_answers=fmean(seen_in_training(references, train)),
         but_for_numbers=report.leaked_but_for_numbers(sources, train),
-        near_copies=report.leaked_near_copies(sources, train),
+        near_copies=len({k for source, _ in train for k in near.of(source)}) / len(sources),
     )
     path = folder / report.LOW_CONFIDENCE
     if path.exists():
