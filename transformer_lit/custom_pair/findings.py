@@ -46,7 +46,7 @@ def shifted_lines(pairs: Sequence[TextPair]) -> list[str]:
     lengths = np.log1p([[len(side) for side in pair] for pair in pairs])
     left, right = ((lengths - lengths.mean(0)) / (lengths.std(0) + 1e-9)).T
     notes = []
-    for lag in range(-3, 4):
+    for lag in range(-12, 13):
         gain = left * (np.roll(right, -lag) - right)
         total = gain.cumsum()
         end = (total - np.minimum.accumulate(total)).argmax()
