@@ -267,7 +267,7 @@ def train_on_files(
     effort["hardware"] = ", then ".join(  # where it was trained, and not where it is tested
         dict.fromkeys(row["hardware"] for row in trainer.log_history if row["kind"] == "eval")
     )
-    scores, intervals, near = [valid_loss], {}, NearDuplicates(sources)
+    scores, intervals, duplicates = [valid_loss], {}, NearDuplicates(sources)
     for which, refs in {"first": [refs[:1] for refs in references], "all": references}.items():
         rows, intervals[which] = report.score(hypotheses, refs)
         scores += [{"set": "own-test", "references": which, **row} for row in rows]
@@ -288,7 +288,7 @@ def train_on_files(
         interval=intervals,
         copied_answers=fmean(seen_in_training(references, train)),
         but_for_numbers=report.leaked_but_for_numbers(sources, train),
-        near_copies=len({k for source, _ in train for k in near.of(source)}) / len(sources),
+        near_copies=len({k for source, _ in train for k in duplicates.of(source)}) / len(sources),
     )
     path = folder / report.LOW_CONFIDENCE
     if path.exists():
