@@ -53,14 +53,14 @@ def test_a_folder_of_any_pair_holds_out_files_of_its_own(tmp_path):
     mine, name = tmp_path / "mine-nl", str(tmp_path / "mine-nl")
     mine.mkdir()
     for file in "a.tsv", "valid.tsv", "b.txt":
-        (mine / file).write_text(f"{file}\tB\n")
+        (mine / file).write_text(f"a {file}\tB\n")
     with pytest.raises(ValueError, match="valid.tsv and one test.tsv"):
         find_training_set(name)
     (mine / "test.tsv.gz").write_bytes(gzip.compress(b"T\xc2\xa0s\tB\n"))
     result = find_training_set(name)
     names = [source.name for source in result.sources()]
     assert names == ["a.tsv", "b.txt"], "what is held out is not trained on"
-    assert result.held_out() == {"valid": [("valid.tsv", "B")], "test": [("T s", "B")]}
+    assert result.held_out() == {"valid": [("a valid.tsv", "B")], "test": [("T s", "B")]}
     assert [file["file"] for file in result.inputs()][2:] == ["valid.tsv", "test.tsv.gz"]
     (mine / "test.txt").write_text("T\tB\n")
     with pytest.raises(ValueError, match="valid.tsv and one test.tsv"):
