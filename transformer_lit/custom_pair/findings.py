@@ -30,7 +30,7 @@ PATTERNS = {
 
 
 # the first letters of such characters, as they are misread; what has no letter there is a byte
-MISREAD = re.compile(r"[√ÂÃÄÅÎÏÐÑâØÙ×ĂĹ]|[à-ï][^\w\s]|[РС][^а-яА-Я\s]")
+MISREAD = re.compile(r"[ÂÃÄÅÎÏÐÑâØÙ×ĂĹ]|[à-ï][^\w\s]|[РС][^а-яА-Я\s]")
 # a byte that a code page leaves undefined is often kept as the control character of its number
 codecs.register_error("as bytes", lambda e: (e.object[e.start : e.end].encode("latin-1"), e.end))
 MIN_Z = 6.0  # standard errors by which lines must go together better with their neighbors
@@ -38,7 +38,7 @@ MIN_Z = 6.0  # standard errors by which lines must go together better with their
 
 def decode_twice(text: str) -> str:
     "UTF-8 that was read in another encoding and saved as UTF-8 again, put right; else the text."
-    for codec in ("cp1252", "cp1251", "cp1250", "mac_roman") * bool(MISREAD.search(text)):
+    for codec in ("cp1252", "cp1251", "cp1250") * bool(MISREAD.search(text)):
         with suppress(UnicodeError):
             return decode_twice(text.encode(codec, "as bytes").decode())
     return text
