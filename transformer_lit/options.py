@@ -34,9 +34,10 @@ def path(text: str) -> Path:
 
 def language_pair(text: str) -> tuple[str, ...]:
     "A type for argparse: en-de; eng-deu and english-german are the same."
-    if not (tags := re.fullmatch(r"([a-z]{2,8})-(?!\1$)([a-z]{2,8})", text.lower())):
+    pair = tuple(LANGUAGE_NAMES.get(tag, tag) for tag in text.lower().split("-"))
+    if not re.fullmatch(r"([a-z]{2,8})-(?!\1$)([a-z]{2,8})", "-".join(pair)):
         raise argparse.ArgumentTypeError(f"{text[:40]} is not a pair of two languages, as en-de")
-    return tuple(LANGUAGE_NAMES.get(tag, tag) for tag in tags.groups())
+    return pair
 
 
 def setting(key: str = "") -> dict:

@@ -13,7 +13,7 @@ from statistics import fmean, mean
 import numpy as np
 import records
 import torch
-from common import scores
+from common import EVERYDAY, scores
 from own import text
 from own.text import BACK, Job, Pairs, Test
 from records import Made, Resumable
@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Tokenizer
 from torch import nn
 
 from litbook.results import load_record
-from transformer_lit.corpora.files import shipped, write_atomic
+from transformer_lit.corpora.files import write_atomic
 from transformer_lit.corpora.texts import take_evenly
 from transformer_lit.custom_pair.clean import reject_pairs
 from transformer_lit.custom_pair.languages import wrong_language_reasons
@@ -40,7 +40,6 @@ from transformer_lit.translation import Translator, translate_ids
 
 TUNING = 500  # updates on the other domain
 TOKENS = 4_000_000  # target tokens of "general"
-SHIPPED = "tatoeba-fr"
 
 
 # A training ---------------------------------------------------------------------------------------
@@ -143,10 +142,10 @@ def train(job: Job, folder: Path, pairs: Pairs) -> tuple[Translator, dict]:
 
 
 def shipped_translator(job: Job) -> tuple[Translator, dict]:
-    """`tatoeba-fr`: this row's recipe, all pairs of the corpus, weights
-    in 8 bits; and what its training's record tells."""
-    record, _ = load_record(SHIPPED)
-    translator = Translator.load(shipped(f"data/checkpoints/{SHIPPED}"))
+    """`tatoeba-fr`: this row's recipe, all pairs of the corpus, weights in 8 bits; and what its
+    training's record tells."""
+    record, _ = load_record(EVERYDAY.name)
+    translator = Translator.load(EVERYDAY)
     valid, epochs = text.corpora().valid["tatoeba"], record["recipe"]["training"]["epochs"]
     loss = validation_loss(translator.model, translator.encode_pairs(valid))
     return translator, {
@@ -157,7 +156,7 @@ def shipped_translator(job: Job) -> tuple[Translator, dict]:
         "epochs_run": epochs,
         "best_epoch": epochs,
         **validation(translator, valid, loss),
-        "record": SHIPPED,
+        "record": EVERYDAY.name,
     }
 
 

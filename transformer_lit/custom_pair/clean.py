@@ -225,9 +225,8 @@ def prepare_pairs(
     pairs = read_pairs(paths, languages)
     sides = [*map(common_words, zip(*take_evenly(pairs, 2000)))]
     for n, declared in enumerate(languages if by_language else ()):
-        likely = likely_language(sides[n], declared)
         swapped = sides[1 - n][declared] > 3 * sides[n][declared] + 20
-        likely = languages[1 - n] if likely == declared and swapped else likely
+        likely = languages[1 - n] if swapped else likely_language(sides[n], declared)
         if likely != declared:
             raise ValueError(
                 f"column {n + 1} of {names_of(paths)} looks like {likely}, and --languages says"
