@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parents[1] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import records
 from own import __main__ as command
 from own import runs, text
@@ -27,7 +26,7 @@ TRIAL = {
     "SIZES": [ModelSize(pairs, 400, 2, 64, 0.1, 1024, 2, 5) for pairs in (20, 40, 80, 90, 47_000)],
     **dict(HELD=6, CAPTIONS=10, MONOLINGUAL=60),
 }
-TRAINED = dict(TUNING=2, TOKENS=2000, SHIPPED="pocket")
+TRAINED = dict(TUNING=2, TOKENS=2000, EVERYDAY=runs.EVERYDAY.with_name("pocket"))
 
 
 def of_the_pocket_corpus(corpus, language="fr"):
