@@ -9,11 +9,9 @@ order of their log-probability.
 Fitted on 500 sentences each of Tatoeba's, Multi30k's and the news' development sets, tried on the
 answers to their tests that `bench/domains.py` keeps, which runs first. The record,
 book/results/bench/confidence-NAME.json: what was expected and what came, in ten groups of like
-size, the rank correlation, and the mean distance, also with each test's own mean in place of an
-expectation."""
+size, and the rank correlation."""
 
 from pathlib import Path
-from statistics import mean
 
 from common import BENCH, Record, options
 from domains import answered, english_french, tests
@@ -36,8 +34,6 @@ def agreement(calibration: confidence.Calibration, log_probs: list, chrf: list) 
         "answers": len(log_probs),
         "rank_correlation": float(spearmanr(log_probs, chrf).statistic),
         "groups": [{"expected": x, "chrf": y, "answers": n} for x, y, n in groups],
-        "distance": mean(abs(a - b) for a, b in zip(expected, chrf)),
-        "distance_of_mean": mean(abs(mean(chrf) - b) for b in chrf),
     }
 
 
