@@ -34,9 +34,9 @@ def main():
         run = o.home / f"{size}-{start or 'scratch'}"
         if size:
             run.mkdir(parents=True, exist_ok=True)
-            write_tsv(run.with_suffix(".tsv"), Random(1).sample(pairs, size))
-            settings = {"init_from": start}
-            train_on_files([run.with_suffix(".tsv")], ("en", "fr"), run, "", settings=settings)
+            write_tsv(file := run.with_suffix(".tsv"), Random(1).sample(pairs, size))
+            settings = {"init_from": start} if start else {}
+            train_on_files([file], ("en", "fr"), run, "", settings=settings)
         elif not start:
             continue
         translate = load_translator(run if size else start).translate
