@@ -1,6 +1,6 @@
 """Pairs of a new domain, law: a model from scratch beside one that starts from `tatoeba-fr`.
 
-    python bench/init_from.py          # five hours of one core; the same command resumes
+    python bench/init_from.py          # seven hours of one core; the same command resumes
 
 2,000 and 10,000 pairs of Canadian statutes, as `train --pairs` trains on them (with and without
 `--init-from`). Tested on a thousand other sentences of law, none nearly in training, and on
